@@ -1,0 +1,30 @@
+//! Limits of a device that decide what a plan may do.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits of a device, read once; any of them can be clamped so that one machine stands in for a smaller one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Largest width and height of a 2D image, texels.
+    pub max_image_2d: u32,
+    /// Largest range of one storage buffer binding, bytes.
+    pub max_storage_buffer_range: u64,
+    /// Alignment of a storage buffer binding's offset, bytes.
+    pub storage_buffer_alignment: u64,
+    /// Largest single memory allocation, bytes.
+    pub max_allocation: u64,
+    /// Most invocations of a workgroup.
+    pub max_workgroup_invocations: u32,
+    /// Largest workgroup size per dimension.
+    pub max_workgroup_size: [u32; 3],
+    /// Most workgroups of a dispatch per dimension.
+    pub max_workgroup_count: [u32; 3],
+    /// Shared memory of a workgroup, bytes.
+    pub max_shared_memory: u32,
+    /// Storage buffers and storage images a shader stage may bind, each.
+    pub max_storage_bindings: u32,
+    /// Invocations of a subgroup.
+    pub subgroup_size: u32,
+    /// Bytes of device memory this process may take.
+    pub heap_bytes: u64,
+}

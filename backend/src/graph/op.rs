@@ -1,0 +1,126 @@
+//! The ops, with the parameters that change what they compute.
+
+/// How RoPE pairs the elements of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RopeMode {
+    /// Pairs (2i, 2i+1).
+    Normal,
+    /// Pairs (i, i + n_dims/2).
+    Neox,
+}
+
+/// Parameters of rotary embedding, as ggml's `ggml_rope_ext`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rope {
+    /// Pairing of elements.
+    pub mode: RopeMode,
+    /// Number of leading elements of axis 0 that are rotated; the rest is copied.
+    pub n_dims: u32,
+    /// Context length the model was trained with (YaRN correction).
+    pub n_ctx_orig: u32,
+    /// Base of the angles.
+    pub freq_base: f32,
+    /// Scale of the positions.
+    pub freq_scale: f32,
+    /// YaRN extrapolation mix.
+    pub ext_factor: f32,
+    /// YaRN magnitude factor.
+    pub attn_factor: f32,
+    /// YaRN upper bound of rotations.
+    pub beta_fast: f32,
+    /// YaRN lower bound of rotations.
+    pub beta_slow: f32,
+    /// True for the gradient: the sign of the sine is flipped.
+    pub back: bool,
+}
+
+/// Elementwise ops of two operands; operand 1 is repeated to operand 0's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// a + b
+    Add,
+    /// a - b
+    Sub,
+    /// a * b
+    Mul,
+    /// a / b
+    Div,
+}
+
+/// Elementwise ops of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unary {
+    /// x * sigmoid(x)
+    Silu,
+    /// -x
+    Neg,
+    /// x * x
+    Sqr,
+    /// square root
+    Sqrt,
+}
+
+/// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op {
+    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be F32, F16, Q8_0, Q4_1; axes 2, 3 of a repeat blockwise (GQA).
+    MulMat,
+    /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
+    OutProd,
+    /// Elementwise of two operands.
+    Binary(Binary),
+    /// `x * scale + bias`
+    Scale {
+        /// Factor.
+        scale: f32,
+        /// Added after scaling.
+        bias: f32,
+    },
+    /// Elementwise of one operand.
+    Unary(Unary),
+    /// Gradient of SiLU: operands dy, x.
+    SiluBack,
+    /// Split SwiGLU: `silu(gate) * up`.
+    SwiGlu,
+    /// `x / sqrt(mean(x^2) + eps)` along axis 0.
+    RmsNorm {
+        /// Added to the mean square.
+        eps: f32,
+    },
+    /// Gradient of RmsNorm: operands dy, x.
+    RmsNormBack {
+        /// Added to the mean square.
+        eps: f32,
+    },
+    /// Rotary embedding or its gradient: operands x [hd, heads, T, B], positions I32 [T], optional frequency factors F32 [n_dims/2].
+    Rope(Rope),
+    /// `softmax(scale * x + slope * mask)` along axis 0; operand 1, the F32 mask, is optional and repeats over axes 2, 3 by modulo.
+    /// The slope is 1 (ALiBi is not supported here).
+    SoftMax {
+        /// Factor on x.
+        scale: f32,
+    },
+    /// Gradient of SoftMax: operands dy, y.
+    SoftMaxBack {
+        /// Factor on x of the forward op.
+        scale: f32,
+    },
+    /// Repeats the operand to the output's shape.
+    Repeat,
+    /// Sums the operand over its repeats down to the output's shape.
+    RepeatBack,
+    /// Copies values to a tensor of the same number of elements (CONT, CPY, DUP).
+    Copy,
+    /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) [n, rows], ids I32 [r] -> F32 [n, r].
+    GetRows,
+    /// GET_ROWS_BACK: operands dy [n, r], ids I32 [r] -> [n, rows], zero where no id points; duplicates add.
+    GetRowsBack,
+    /// `-(1/rows) sum labels * log_softmax(x)`: operands x, labels -> one scalar.
+    CrossEntropyLoss,
+    /// `(softmax(x) - labels) * g / rows`: operands g (scalar), x, labels.
+    CrossEntropyLossBack,
+    /// Index of the first greatest element of each row -> I32 [rows].
+    ArgMax,
+    /// AdamW step: operands w, g, m, v, params F32[7] {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
+    AdamW,
+}

@@ -235,6 +235,21 @@ vec4 NAME(_load4)(uint c4, uint i1, uint i2, uint i3) {
     return v;
 }
 
+// The operand repeated: indices of the axes in the bit set `wrap` are taken modulo its own extents.
+vec4 NAME(_repeat4)(uint c4, uint i1, uint i2, uint i3, uint wrap) {
+    uint j1 = (wrap & 2u) != 0u ? i1 % NAME(_n1) : i1;
+    uint j2 = (wrap & 4u) != 0u ? i2 % NAME(_n2) : i2;
+    uint j3 = (wrap & 8u) != 0u ? i3 % NAME(_n3) : i3;
+    if ((wrap & 1u) == 0u) {
+        return NAME(_load4)(c4, j1, j2, j3);
+    }
+    vec4 v;
+    for (uint k = 0u; k < 4u; k++) {
+        v[k] = NAME(_load)((4u * c4 + k) % NAME(_n0), j1, j2, j3);
+    }
+    return v;
+}
+
 #endif
 
 #if ACCESS != READ

@@ -1,0 +1,1 @@
+//! Properties of the layout algebra, named after the list in the design (L1, L2, ..).

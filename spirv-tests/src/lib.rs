@@ -10,6 +10,7 @@ mod check;
 mod fill;
 mod reference;
 mod tolerance;
+mod vulkan;
 
 pub use adjoint::{Adjoint, adjoints};
 pub use case::{Case, Setup};
@@ -17,3 +18,4 @@ pub use check::{Device, Failure, Outcome, check, check_all};
 pub use fill::Fill;
 pub use reference::Reference;
 pub use tolerance::tolerance;
+pub use vulkan::{STORAGES, VulkanDevice};

@@ -54,8 +54,9 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
             relative.zip(&flush, |a, b| a + b)
         }
         Op::RmsNorm { .. } => {
-            // Half the relative error of the mean of squares, the root, two products.
-            let relative = (chain(out.shape[0] as usize) + 4.0) / 2.0 * U + RSQRT + 4.0 * U;
+            // Half the relative error of the mean of squares, then the root, its inverse and the product.
+            let mean = (chain(out.shape[0] as usize) + 2.0) * U + DIVIDE;
+            let relative = mean / 2.0 + SQRT + DIVIDE + U;
             out.map(|y| relative * y.abs() + FLUSH)
         }
         &Op::RmsNormBack { eps } => rms_norm_back(inputs, f64::from(eps)),
@@ -130,7 +131,7 @@ fn rms_norm_back(inputs: &[Array], eps: f64) -> Array {
         let n = x.len() as f64;
         let square = x.iter().map(|x| x * x).sum::<f64>() / n + eps;
         let product = x.iter().zip(row.iter()).map(|(x, dy)| x.abs() * dy).sum::<f64>() / n;
-        let relative = 2.5 * (chain(x.len()) + 4.0) * U + RSQRT + 3.0 * DIVIDE;
+        let relative = 2.5 * (chain(x.len()) + 4.0) * U + SQRT + 3.0 * DIVIDE;
         for (dy, x) in row.iter_mut().zip(x) {
             *dy = relative * (*dy + x.abs() * product / square) / square.sqrt() + FLUSH;
         }
@@ -161,6 +162,14 @@ fn rotation(rope: &Rope, inputs: &[Array]) -> Array {
     bound
 }
 
+/// Relative error of a sum of exponentials beyond that of its terms. The maximum runs along with the sum: each quad of elements may
+/// rescale what was summed, by one product and one exponential. An exponent of -d has an error of `2 U (3 + 2 d)`, but what it
+/// scales is only `exp(-d)` of the new sum, which leaves less than 8 U.
+fn running_sum(n: usize) -> f64 {
+    let quads = chain(n) / 4.0 + 2.0;
+    (chain(n) + 9.0 * quads) * U
+}
+
 /// Relative error of each numerator of a softmax, given what was added up to its exponent and the exponent itself.
 fn numerator(added: f64, exponent: f64) -> f64 {
     2.0 * U * added + U * exponent.abs() + exp(exponent)
@@ -181,7 +190,7 @@ fn soft_max(x: &Array, mask: Option<&Array>, scale: f64, out: &Array) -> Array {
             .collect();
         let mean: f64 = errors.iter().zip(p.iter()).map(|(e, p)| e * p).sum();
         for (p, (error, z)) in p.iter_mut().zip(errors.iter().zip(z)) {
-            let relative = error + mean + chain(added.len()) * U + DIVIDE + U;
+            let relative = error + mean + running_sum(added.len()) + DIVIDE + U;
             *p = if *z == f64::NEG_INFINITY { 0.0 } else { relative * *p + FLUSH };
         }
     }
@@ -224,7 +233,7 @@ fn cross_entropy(inputs: &[Array], out: &Array) -> Array {
         let log = 6.0 * U * sum.ln().abs() + 1.0 / f64::from(1 << 21);
         for (&x, &label) in x.iter().zip(labels).filter(|&(_, &label)| label != 0.0) {
             let roundings = 3.0 * U * (x.abs() + max.abs() + sum.ln().abs());
-            error += label.abs() * (numerators + chain(labels.len()) * U + log + roundings);
+            error += label.abs() * (numerators + running_sum(labels.len()) + log + roundings);
             magnitude += (label * (sum.ln() + max - x)).abs();
         }
     }

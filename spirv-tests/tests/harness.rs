@@ -1,6 +1,6 @@
 //! The tests of the tests: every op has cases, an oracle passes them, and a spoiled one does not.
 
-use fblayout::graph::{Array, DType, ROWS};
+use fblayout::graph::{Array, DType, Family, ROWS};
 use fblayout_spirv_tests::{Reference, adjoints, cases, check, check_all};
 
 #[test]
@@ -44,8 +44,8 @@ fn spoiled_results_fail_every_case() {
             let changed = case.expected(&case.inputs()).iter().any(|held| {
                 let mut spoiled = held.clone();
                 spoil(&mut spoiled);
-                // Gradients of rows of one element are the difference of equal terms, of which rounding leaves nothing.
-                let cancelled = held.data.iter().all(|x| x.abs() < 1e-4);
+                // Gradients of norms and softmax of one element are the difference of equal terms: rounding is all there is.
+                let cancelled = held.shape[0] == 1 && case.node().op.row().family == Family::Rows;
                 !cancelled && held.data.iter().zip(&spoiled.data).any(|(&x, &y)| moved(x, y))
             });
             if changed {

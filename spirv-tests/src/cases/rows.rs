@@ -37,6 +37,7 @@ pub fn cases() -> Vec<Case> {
     ] {
         cases.push(masked_soft_max(x, mask));
     }
+    cases.push(masked_row());
     cases.push(arg_max([49152, 3, 1, 1], Fill::Peaks));
     cases.push(arg_max([300, 33, 1, 1], Fill::Integers));
     cases.push(arg_max([7, 3, 1, 1], Fill::Given(vec![-3.0; 21])));
@@ -65,6 +66,14 @@ fn masked_soft_max(x: Shape, mask: Shape) -> Case {
     let mut s = Setup::new();
     let inputs = vec![s.f32(x, Fill::Floats(6.0)), s.f32(mask, Fill::CausalMask)];
     s.case(format!("{x:?} with a mask {mask:?}"), Op::SoftMax { scale: 0.125 }, inputs)
+}
+
+/// The second row sees nothing and becomes zero.
+fn masked_row() -> Case {
+    let mask = (0..27).map(|i| if i / 9 == 1 { f32::NEG_INFINITY } else { 0.0 }).collect();
+    let mut s = Setup::new();
+    let inputs = vec![s.f32([9, 3, 2, 1], Fill::Floats(6.0)), s.f32([9, 3, 1, 1], Fill::Given(mask))];
+    s.case("with a row that is masked as a whole", Op::SoftMax { scale: 1.0 }, inputs)
 }
 
 fn soft_max_back(shape: Shape) -> Case {

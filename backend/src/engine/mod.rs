@@ -6,12 +6,13 @@ mod tensor;
 pub use program::Program;
 pub use tensor::Tensor;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::device::Limits;
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
-use crate::plan::{self, Home, PlanError, StorageChoice};
-use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, Pipelines};
+use crate::kernels::StorageKind;
+use crate::plan::{self, Footprint, Home, PlanError, Size, StorageChoice};
+use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct EngineOptions {
     pub gpu: GpuOptions,
     /// What tensors live in.
     pub storage: StorageChoice,
+    /// How programs are recorded.
+    pub tape: TapeOptions,
 }
 
 impl EngineOptions {
@@ -29,7 +32,13 @@ impl EngineOptions {
             Ok(text) => text.parse().map_err(|why| Error::Option { name: "FBL_STORAGE", why })?,
             Err(_) => StorageChoice::Auto,
         };
-        Ok(Self { gpu: GpuOptions::from_env()?, storage })
+        let gpu = GpuOptions::from_env()?;
+        let mut tape = TapeOptions::default();
+        if gpu.validation == Validation::Sync {
+            // The layer sees hazards within one command buffer only.
+            tape.steps_per_buffer = usize::MAX;
+        }
+        Ok(Self { gpu, storage, tape })
     }
 }
 
@@ -78,8 +87,7 @@ pub enum Error {
 /// One device, its pipelines, and the rule by which tensors get their homes.
 pub struct Engine {
     gpu: Arc<Gpu>,
-    pipelines: Mutex<Pipelines>,
-    storage: StorageChoice,
+    options: EngineOptions,
 }
 
 impl Engine {
@@ -91,8 +99,7 @@ impl Engine {
     /// Opens the adapter of this index.
     pub fn open(adapter: usize, options: &EngineOptions) -> Result<Arc<Self>, Error> {
         let gpu = Gpu::open(adapter, &options.gpu)?;
-        let pipelines = Mutex::new(Pipelines::new(&gpu)?);
-        Ok(Arc::new(Self { gpu, pipelines, storage: options.storage }))
+        Ok(Arc::new(Self { gpu, options: options.clone() }))
     }
 
     /// The device.
@@ -107,7 +114,7 @@ impl Engine {
 
     /// A zero-filled tensor in the home that its dtype and shape prescribe.
     pub fn create(&self, dtype: DType, shape: Shape) -> Result<Tensor, Error> {
-        Tensor::create(&self.gpu, Home::of(dtype, &shape, self.limits(), self.storage)?, Desc { dtype, shape })
+        Tensor::create(&self.gpu, Home::of(dtype, &shape, self.limits(), self.options.storage)?, Desc { dtype, shape })
     }
 
     /// Sets a tensor from the host's linear bytes.
@@ -123,15 +130,28 @@ impl Engine {
     /// Whether [`Engine::compile`] would plan this graph; the error says why not.
     pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
-        Ok(plan::supports(graph, self.limits(), self.storage)?)
+        Ok(plan::supports(graph, self.limits(), self.options.storage)?)
     }
 
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
         graph.verify()?;
-        let footprint = |kind, width, height| self.gpu.storage_footprint(kind, width, height);
-        let plan = plan::plan(graph, self.limits(), self.storage, &footprint)?;
-        let mut pipelines = self.pipelines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Program::new(&self.gpu, &mut pipelines, graph, plan, externals)
+        let plan = plan::plan(graph, self.limits(), self.options.storage, &DeviceMemory(&self.gpu))?;
+        log::info!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
+        Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
+    }
+}
+
+/// What storages take on the device at hand.
+struct DeviceMemory<'a>(&'a Gpu);
+
+impl Footprint for DeviceMemory<'_> {
+    fn size(&self, kind: StorageKind, width: u32, height: u32) -> Result<Size, String> {
+        let f = self.0.storage_footprint(kind, width, height).map_err(|e| e.to_string())?;
+        Ok(Size { bytes: f.bytes, alignment: f.alignment })
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.0.arena_block_bytes()
     }
 }

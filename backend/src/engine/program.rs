@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::graph::{Graph, Kind, ValueId};
 use crate::kernels::StorageKind;
-use crate::plan::{Owner, Plan};
-use crate::vulkan::{Arena, Gpu, Pipelines, Step, Storage, Tape};
+use crate::plan::{self, Owner, Plan};
+use crate::vulkan::{Arena, Gpu, Operand, Pipeline, ShaderBinding, ShaderCode, Step, Storage, Tape, TapeOptions, Work};
 
 use super::{Error, Tensor};
 
@@ -21,7 +21,7 @@ pub struct Program {
 impl Program {
     pub(super) fn new(
         gpu: &Arc<Gpu>,
-        pipelines: &mut Pipelines,
+        tape: &TapeOptions,
         graph: &Graph,
         plan: Plan,
         externals: &[(ValueId, Tensor)],
@@ -50,25 +50,38 @@ impl Program {
             });
         }
 
-        let mut steps = Vec::with_capacity(plan.steps.len());
-        for step in &plan.steps {
-            let shader = fblayout_shaders::get(step.shader).expect("kernels name shaders that exist");
-            steps.push(Step {
-                pipeline: pipelines.get(shader, &step.constants)?,
-                bindings: step.args.iter().map(|&(slot, _)| storages[slot].clone()).collect(),
-                groups: step.groups,
-                barrier: step.barrier,
-                discard: step.discard.clone(),
-                label: step.label.clone(),
-            });
-        }
-        let tape = Tape::record(gpu, &steps)?;
+        let pipelines = plan.steps.iter().map(|s| pipeline(gpu, s)).collect::<Result<Vec<_>, _>>()?;
+        let operands: Vec<Vec<Operand<'_>>> = plan
+            .steps
+            .iter()
+            .map(|s| (0..).zip(&s.args).map(|(slot, &(i, _))| Operand::new(slot, &storages[i])).collect())
+            .collect();
+        let discards: Vec<Vec<&Storage>> =
+            plan.steps.iter().map(|s| s.discard.iter().map(|&i| &storages[s.args[i].0]).collect()).collect();
+        let steps: Vec<Step<'_>> = (0..plan.steps.len())
+            .map(|i| Step {
+                work: Work::Dispatch {
+                    pipeline: &pipelines[i],
+                    operands: &operands[i],
+                    groups: plan.steps[i].groups,
+                },
+                barrier_before: plan.steps[i].barrier,
+                discard: &discards[i],
+            })
+            .collect();
+        let tape = Tape::record(gpu, &steps, tape)?;
         Ok(Self { plan, kept, externals: externals.into_iter().collect(), tape })
     }
 
     /// Runs everything once and waits.
-    pub fn run(&self) -> Result<(), Error> {
-        Ok(self.tape.run()?)
+    pub fn run(&mut self) -> Result<(), Error> {
+        self.tape.submit()?;
+        Ok(self.tape.wait()?)
+    }
+
+    /// Nanoseconds of each step of the last run, if the tape takes timestamps.
+    pub fn step_nanoseconds(&mut self) -> Result<Option<Vec<f64>>, Error> {
+        Ok(self.tape.step_nanoseconds()?)
     }
 
     /// The tensor of a value that the graph keeps.
@@ -85,6 +98,14 @@ impl Program {
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
+}
+
+fn pipeline(gpu: &Gpu, step: &plan::Step) -> Result<Arc<Pipeline>, Error> {
+    let shader = fblayout_shaders::get(step.shader).expect("kernels name shaders that exist");
+    let bindings: Vec<ShaderBinding> = shader.bindings.iter().map(|b| ShaderBinding { binding: b.binding, kind: b.kind }).collect();
+    let code =
+        ShaderCode { name: shader.name, spirv: shader.spirv, bindings: &bindings, constants: shader.constants };
+    Ok(gpu.pipeline(&code, &step.constants)?)
 }
 
 /// Every external value of the graph with a tensor of its dtype and shape.

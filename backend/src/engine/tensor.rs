@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::graph::Desc;
-use crate::kernels::StorageKind;
 use crate::plan::Home;
 use crate::vulkan::{Gpu, Storage};
 
@@ -21,10 +20,7 @@ struct Inner {
 
 impl Tensor {
     pub(super) fn create(gpu: &Arc<Gpu>, home: Home, desc: Desc) -> Result<Self, Error> {
-        let storage = match home.kind {
-            StorageKind::Buffer => gpu.create_buffer(home.width, home.height)?,
-            StorageKind::Image => gpu.create_image(home.width, home.height)?,
-        };
+        let storage = gpu.create(home.kind, home.width, home.height)?;
         Ok(Self(Arc::new(Inner { desc, home, storage })))
     }
 

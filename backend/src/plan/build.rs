@@ -12,14 +12,14 @@ use crate::kernels::{self, Arg, Lowered, Operand};
 use crate::layout::{Layout, View};
 
 use super::report::{Report, Transform, TransformKind, Verdict};
-use super::{Footprint, Home, Owner, Plan, PlanError, Slot, Step, StorageChoice, hazards, memory};
+use super::{Footprint, Home, Owner, Plan, PlanError, Size, Slot, Step, StorageChoice, hazards, memory};
 
 /// Plans a graph. `footprint` tells what a storage takes on the device.
 pub fn plan(
     graph: &Graph,
     limits: &Limits,
     choice: StorageChoice,
-    footprint: &Footprint,
+    footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
     let mut b = Builder::new(graph, limits, choice);
     for node in &graph.nodes {
@@ -29,8 +29,9 @@ pub fn plan(
     for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
         slot.live = live;
     }
-    let (buffer_arena, image_arena) = memory::assign(&mut slots, footprint);
-    hazards::place(&mut steps, &slots, footprint);
+    let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
+    let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+    hazards::place(&mut steps, &slots, &sizes);
     let mut report = Report {
         transforms,
         dispatches: steps.len(),
@@ -38,8 +39,7 @@ pub fn plan(
         arena_bytes: buffer_arena + image_arena,
         ..Report::default()
     };
-    for s in &slots {
-        let bytes = footprint(s.home.kind, s.home.width, s.home.height).0;
+    for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
         match s.owner {
             Owner::External(_) => report.external_bytes += bytes,
             Owner::Kept(_) => report.kept_bytes += bytes,
@@ -55,6 +55,16 @@ pub fn supports(graph: &Graph, limits: &Limits, choice: StorageChoice) -> Result
     graph.nodes.iter().try_for_each(|node| b.node(node))
 }
 
+fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
+    let Home { dtype, layout, kind, width, height } = &slot.home;
+    footprint.size(*kind, *width, *height).map_err(|why| {
+        let mut shape = [1; 4];
+        shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
+        PlanError::Home { dtype: *dtype, shape, why }
+    })
+}
+
+/// First and last step of every slot that a step touches.
 fn lifetimes(steps: &[Step]) -> Vec<(usize, usize)> {
     let n = steps.iter().flat_map(|s| &s.args).map(|&(slot, _)| slot + 1).max().unwrap_or(0);
     let mut live = vec![(usize::MAX, 0); n];
@@ -234,7 +244,8 @@ impl<'a> Builder<'a> {
             };
             let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
             let home = Home::with_layout(value.dtype, layout, self.limits, self.choice).map_err(fail)?;
-            let dense = self.copy_to(&self.value(input.value)?, home, label)?;
+            let source = self.value(input.value)?;
+            let dense = self.copy_to(&source, home, label)?;
             self.explicit(input, label, why);
             let bound = Bound { view, ..dense };
             self.remember(input, &bound);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::kernels::{Access, StorageKind};
 
-use super::memory::Footprint;
+use super::memory::Size;
 use super::{Owner, Slot, Step};
 
 /// Memory that accesses are compared in: one of the two arenas, or a slot's own.
@@ -21,7 +21,7 @@ struct Pending {
 }
 
 /// Sets `barrier` and `discard` of every step. A barrier orders everything before it, so only accesses since the last one count.
-pub(super) fn place(steps: &mut [Step], slots: &[Slot], footprint: &Footprint) {
+pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
     let mut pending: Vec<Pending> = Vec::new();
     let mut met = vec![false; slots.len()];
     for step in steps {
@@ -29,10 +29,7 @@ pub(super) fn place(steps: &mut [Step], slots: &[Slot], footprint: &Footprint) {
         for (operand, &(slot, access)) in step.args.iter().enumerate() {
             let s = &slots[slot];
             let (region, range) = match s.owner {
-                Owner::Arena { offset } => {
-                    let (bytes, _) = footprint(s.home.kind, s.home.width, s.home.height);
-                    (Region::Arena(s.home.kind), offset..offset + bytes)
-                }
+                Owner::Arena { offset } => (Region::Arena(s.home.kind), offset..offset + sizes[slot].bytes),
                 Owner::External(_) | Owner::Kept(_) => (Region::Own(slot), 0..u64::MAX),
             };
             if !std::mem::replace(&mut met[slot], true)

@@ -3,7 +3,7 @@
 use crate::device::Limits;
 use crate::graph::{DType, Shape};
 use crate::kernels::StorageKind;
-use crate::layout::{Illegal, Layout};
+use crate::layout::{Illegal, Layout, TileTarget};
 
 use super::PlanError;
 
@@ -52,7 +52,10 @@ impl Home {
     pub fn of(dtype: DType, shape: &Shape, limits: &Limits, choice: StorageChoice) -> Result<Self, PlanError> {
         let illegal = |e: Illegal| PlanError::Home { dtype, shape: *shape, why: e.to_string() };
         let layout = match dtype.quant_texels() {
-            None => Layout::rtile_for(shape, dtype.lanes(), limits.max_image_2d, u32::MAX),
+            None => {
+                let target = TileTarget { warp: limits.subgroup_size, line_texels: LINE_TEXELS };
+                Layout::rtile_for(shape, dtype.lanes(), limits.max_image_2d, u32::MAX, target)
+            }
             Some(q) => {
                 let slots = limits.max_image_2d / (QUANT_ROWS * q + 1) * QUANT_ROWS;
                 Layout::rtile(shape, dtype.lanes(), 1, QUANT_ROWS, slots, u32::MAX)
@@ -96,6 +99,9 @@ impl Home {
 
 /// Bytes of a texel, in images and buffers alike.
 pub const TEXEL_BYTES: u64 = 16;
+
+/// Texels of a cache line: 64 bytes on every GPU family the tile rule was read off.
+const LINE_TEXELS: u32 = 4;
 
 /// Rows of a quantized R-Tile.
 pub const QUANT_ROWS: u32 = 4;

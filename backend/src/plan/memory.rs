@@ -4,38 +4,46 @@ use crate::kernels::StorageKind;
 
 use super::{Owner, Slot};
 
-/// Bytes and alignment that a storage of `width x height` texels takes on the device.
-pub type Footprint<'a> = dyn Fn(StorageKind, u32, u32) -> (u64, u64) + 'a;
+/// What a storage takes on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes.
+    pub bytes: u64,
+    /// What its offset in an arena must be a multiple of.
+    pub alignment: u64,
+}
+
+/// Memory facts of a device.
+pub trait Footprint {
+    /// What a storage of `width x height` texels takes; the error says which limit it breaks.
+    fn size(&self, kind: StorageKind, width: u32, height: u32) -> Result<Size, String>;
+
+    /// Bytes of an arena's blocks; no storage crosses a multiple of it.
+    fn block_bytes(&self) -> u64;
+}
 
 /// Gives every arena slot its offset; returns the arena sizes (buffer, image).
 ///
-/// Largest first, each at the lowest offset that is free during its whole life: within a few percent of the
-/// lifetime-overlap lower bound on training steps, and deterministic.
-pub(super) fn assign(slots: &mut [Slot], footprint: &Footprint) -> (u64, u64) {
-    let mut order: Vec<(usize, u64, u64)> = slots
-        .iter()
-        .enumerate()
-        .filter(|(_, s)| matches!(s.owner, Owner::Arena { .. }))
-        .map(|(i, s)| {
-            let (bytes, align) = footprint(s.home.kind, s.home.width, s.home.height);
-            (i, bytes, align)
-        })
-        .collect();
-    order.sort_by_key(|&(i, bytes, _)| (std::cmp::Reverse(bytes), i));
+/// Largest first, each at the lowest offset that is free during its whole life: deterministic, and close to the
+/// bytes alive at the worst step.
+pub(super) fn assign(slots: &mut [Slot], sizes: &[Size], block: u64) -> (u64, u64) {
+    let mut order: Vec<usize> =
+        (0..slots.len()).filter(|&i| matches!(slots[i].owner, Owner::Arena { .. })).collect();
+    order.sort_by_key(|&i| (std::cmp::Reverse(sizes[i].bytes), i));
 
     let mut placed: [Vec<Placed>; 2] = [Vec::new(), Vec::new()];
-    let mut sizes = [0u64; 2];
-    for (i, bytes, align) in order {
+    let mut ends = [0u64; 2];
+    for i in order {
         let arena = usize::from(slots[i].home.kind == StorageKind::Image);
         let live = slots[i].live;
-        let offset = lowest_free(&placed[arena], live, bytes, align);
-        let end = offset + bytes;
+        let offset = lowest_free(&placed[arena], live, sizes[i], block);
+        let end = offset + sizes[i].bytes;
         let at = placed[arena].partition_point(|p| p.start <= offset);
         placed[arena].insert(at, Placed { start: offset, end, live });
-        sizes[arena] = sizes[arena].max(end);
+        ends[arena] = ends[arena].max(end);
         slots[i].owner = Owner::Arena { offset };
     }
-    (sizes[0], sizes[1])
+    (ends[0], ends[1])
 }
 
 struct Placed {
@@ -45,16 +53,20 @@ struct Placed {
 }
 
 /// `placed` is sorted by start.
-fn lowest_free(placed: &[Placed], live: (usize, usize), bytes: u64, align: u64) -> u64 {
+fn lowest_free(placed: &[Placed], live: (usize, usize), size: Size, block: u64) -> u64 {
+    let within_block = |offset: u64| {
+        let next = offset.next_multiple_of(block);
+        if offset + size.bytes <= next || offset == next { offset } else { next }
+    };
     let mut offset = 0;
     for p in placed {
         if p.live.1 < live.0 || live.1 < p.live.0 {
             continue;
         }
-        if offset + bytes <= p.start {
+        if offset + size.bytes <= p.start {
             break;
         }
-        offset = offset.max(p.end.next_multiple_of(align));
+        offset = offset.max(within_block(p.end.next_multiple_of(size.alignment)));
     }
     offset
 }
@@ -74,8 +86,7 @@ mod tests {
 
     #[test]
     fn slots_alive_together_never_overlap_and_others_share() {
-        let align = 64;
-        let foot = |_: StorageKind, w: u32, h: u32| ((u64::from(w * h) * 16).next_multiple_of(align), align);
+        let (alignment, block) = (64, 4096);
         // A deterministic pseudo-random mix of sizes and lives.
         let mut x = 12345u32;
         let mut next = |n: u32| {
@@ -88,14 +99,17 @@ mod tests {
                 slot(1 + next(50), (first, first + next(10) as usize))
             })
             .collect();
-        let (total, image) = assign(&mut slots, &foot);
+        let size = |s: &Slot| Size { bytes: s.home.bytes().next_multiple_of(alignment), alignment };
+        let sizes: Vec<Size> = slots.iter().map(size).collect();
+        let (total, image) = assign(&mut slots, &sizes, block);
         assert_eq!(image, 0);
         let range = |s: &Slot| {
             let Owner::Arena { offset } = s.owner else { unreachable!() };
-            (offset, offset + foot(StorageKind::Buffer, s.home.width, 1).0)
+            (offset, offset + size(s).bytes)
         };
         for (i, a) in slots.iter().enumerate() {
-            assert!(range(a).1 <= total && range(a).0 % align == 0);
+            assert!(range(a).1 <= total && range(a).0 % alignment == 0);
+            assert_eq!(range(a).0 / block, (range(a).1 - 1) / block);
             for b in &slots[i + 1..] {
                 let together = a.live.0 <= b.live.1 && b.live.0 <= a.live.1;
                 let overlap = range(a).0 < range(b).1 && range(b).0 < range(a).1;

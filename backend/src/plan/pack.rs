@@ -95,7 +95,7 @@ const QUANT_BYTES: usize = TEXEL_BYTES as usize;
 fn cast<T: bytemuck::Pod>(bytes: &[u8]) -> std::borrow::Cow<'_, [T]> {
     match bytemuck::try_cast_slice(bytes) {
         Ok(words) => words.into(),
-        Err(_) => bytemuck::pod_collect_to_vec(bytes).into(),
+        Err(_) => bytemuck::allocation::pod_collect_to_vec(bytes).into(),
     }
 }
 

@@ -9,6 +9,8 @@ pub struct Limits {
     pub max_image_2d: u32,
     /// Largest range of one storage buffer binding, bytes.
     pub max_storage_buffer_range: u64,
+    /// Largest sum of the storage buffer ranges one dispatch may bind, bytes; `u64::MAX` where no such cap is known.
+    pub max_bound_bytes: u64,
     /// Alignment of a storage buffer binding's offset, bytes.
     pub storage_buffer_alignment: u64,
     /// Largest single memory allocation, bytes.
@@ -23,7 +25,7 @@ pub struct Limits {
     pub max_shared_memory: u32,
     /// Storage buffers and storage images a shader stage may bind, each.
     pub max_storage_bindings: u32,
-    /// Invocations of a subgroup.
+    /// Invocations of a subgroup. A hint for schedules: no kernel may need it for correct results.
     pub subgroup_size: u32,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,

@@ -10,6 +10,7 @@
 //! | `rtile` | the R-Tile home and the one rule that chooses it |
 //! | `view` | [`View`], other logical axes over the same positions |
 //! | `strided` | the decision behind every view: is this strided window a regrouping of digits? |
+//! | `transform` | chains of transforms, applied step by step |
 
 mod home;
 mod illegal;
@@ -17,10 +18,12 @@ mod rtile;
 mod strided;
 #[cfg(test)]
 mod tests;
+mod transform;
 mod verify;
 mod view;
 
 pub use home::{Axis, Digit, Layout, Place, Position};
 pub use illegal::Illegal;
 pub use rtile::{TileTarget, tile_rule};
+pub use transform::{Broken, Chain, Transform};
 pub use view::{Term, View, ViewAxis};

@@ -168,9 +168,16 @@ impl Linear {
         // In bounds with two elements, so there is a digit of weight 1.
         let mut at = self.digits.partition_point(|digit| digit.weight <= stride) - 1;
         let segment = self.digits[at].segment;
-        load.segment[segment] += reach / self.segments[segment].base;
-        if load.segment[segment] >= self.segments[segment].extent {
-            return Err(self.segments[segment].cut(axis));
+        let Segment { base, extent: room, .. } = self.segments[segment];
+        load.segment[segment] += reach / base;
+        if load.segment[segment] >= room {
+            let is_last = segment + 1 == self.segments.len();
+            let element = load.segment[segment].saturating_mul(base);
+            return Err(if is_last {
+                Illegal::OutOfBounds { axis, element, elements: self.total }
+            } else {
+                self.segments[segment].cut(axis)
+            });
         }
 
         let mut terms = Vec::new();

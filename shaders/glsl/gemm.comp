@@ -10,16 +10,16 @@
 
 layout(local_size_x_id = 0) in;
 
-// Quads of m an invocation holds, M_STRIDE quads apart.
+// Quads of m an invocation holds, LANES_M quads apart, and values of n: a multiple of 4, or no less than n's extent.
 layout(constant_id = 3) const uint TILE_M = 1u;
-// Values of n an invocation holds: a multiple of 4, or no less than the extent of n.
 layout(constant_id = 4) const uint TILE_N = 8u;
 // Invocations of a workgroup along m and along n. One along n leaves the addresses of B uniform over the workgroup.
 layout(constant_id = 5) const uint LANES_M = 32u;
 layout(constant_id = 6) const uint LANES_N = 1u;
-layout(constant_id = 7) const uint M_STRIDE = 1u;
+// Workgroups that each sum one part of k; more than one write their parts along axis 3 of dst.
+layout(constant_id = 7) const uint PARTS = 1u;
 #ifdef SUBGROUP
-// Invocations that share their fetches of B: no more than a subgroup has, a divisor of the workgroup; LANES_N is 1.
+// Invocations that share their fetches of B: a power of two, no more than a subgroup has; LANES_N is 1.
 layout(constant_id = 8) const uint SHARE = 8u;
 #endif
 
@@ -51,14 +51,20 @@ layout(constant_id = 16) const uint REDUCE = 0u;
 void main() {
     uint lane_m = LANES_M == 1u ? 0u : gl_LocalInvocationID.x % LANES_M;
     uint lane_n = LANES_N == 1u ? 0u : gl_LocalInvocationID.x / LANES_M;
-    uint tile_m = gl_WorkGroupID.x * LANES_M + lane_m;
-    uint n0 = (gl_WorkGroupID.y * LANES_N + lane_n) * TILE_N;
+    // Workgroups with the same m follow each other: A is the large one.
+    uint m4 = gl_WorkGroupID.y * LANES_M * TILE_M + lane_m;
+    uint n0 = (gl_WorkGroupID.x * LANES_N + lane_n) * TILE_N;
     uint i2 = gl_WorkGroupID.z % D_p2;
     uint i3 = gl_WorkGroupID.z / D_p2;
+    uint part = 0u;
+    uint d3 = i3;
+    if (PARTS > 1u) {
+        part = i3;
+        i3 = 0u;
+    }
 
-    uint m4 = (tile_m / M_STRIDE) * (M_STRIDE * TILE_M) + tile_m % M_STRIDE;
     [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
-        a_aim(q, m4 + q * M_STRIDE, i2, i3);
+        a_aim(q, m4 + q * LANES_M, i2, i3);
     }
     b_aim(n0, i2, i3);
 
@@ -71,7 +77,10 @@ void main() {
     const uint quads = (A_k + 3u) / 4u;
     const uint step = a_quads_of_texel();
     const bool ragged = A_k % (4u * step) != 0u;
-    for (uint s = 0u; s * step < quads; s++) {
+    const uint steps = (quads + step - 1u) / step;
+    const uint steps_of_part = (steps + PARTS - 1u) / PARTS;
+    uint end = min((part + 1u) * steps_of_part, steps);
+    for (uint s = part * steps_of_part; s < end; s++) {
         a_open_texels(s);
         for (uint c = 0u; c < step; c++) {
             uint k4 = s * step + c;
@@ -97,10 +106,10 @@ void main() {
         [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
             v = i == j ? acc[j] : v;
         }
-        uint c4 = m4 + i % TILE_M * M_STRIDE;
+        uint c4 = m4 + i % TILE_M * LANES_M;
         uint n = n0 + i / TILE_M;
         if (4u * c4 < D_p0 && n < D_p1) {
-            D_store4(c4, n, i2, i3, v);
+            D_store4(c4, n, i2, d3, v);
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct LimitsClamp {
     pub max_storage_bindings: Option<u32>,
     /// See [`Limits::subgroup_size`].
     pub subgroup_size: Option<u32>,
+    /// See [`Limits::shuffle_width`].
+    pub shuffle_width: Option<u32>,
     /// See [`Limits::heap_bytes`].
     pub heap_bytes: Option<u64>,
 }
@@ -97,6 +99,7 @@ impl LimitsClamp {
             max_shared_memory: lower(limits.max_shared_memory, self.max_shared_memory),
             max_storage_bindings: lower(limits.max_storage_bindings, self.max_storage_bindings),
             subgroup_size: self.subgroup_size.unwrap_or(limits.subgroup_size),
+            shuffle_width: lower(limits.shuffle_width, self.shuffle_width),
             heap_bytes: lower(limits.heap_bytes, self.heap_bytes),
         }
     }
@@ -119,6 +122,7 @@ mod tests {
             max_shared_memory: 49152,
             max_storage_bindings: 1 << 20,
             subgroup_size: 32,
+            shuffle_width: 32,
             heap_bytes: 1 << 34,
         }
     }

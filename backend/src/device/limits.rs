@@ -27,6 +27,9 @@ pub struct Limits {
     pub max_storage_bindings: u32,
     /// Invocations of a subgroup. A hint for schedules: no kernel may need it for correct results.
     pub subgroup_size: u32,
+    /// Invocations of a subgroup that can exchange registers by shuffles in a compute shader; 0 where they cannot. Unlike
+    /// `subgroup_size` a fact: kernels rely on it.
+    pub shuffle_width: u32,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
 }
@@ -47,6 +50,7 @@ impl Limits {
             max_shared_memory: 32 << 10,
             max_storage_bindings: 32,
             subgroup_size: 8,
+            shuffle_width: 8,
             heap_bytes: 4 << 30,
         }
     }

@@ -17,6 +17,7 @@ const NONE: LimitsClamp = LimitsClamp {
     max_shared_memory: None,
     max_storage_bindings: None,
     subgroup_size: None,
+    shuffle_width: None,
     heap_bytes: None,
 };
 
@@ -45,6 +46,7 @@ const VULKAN_MINIMUM: LimitsClamp = LimitsClamp {
     max_workgroup_count: Some([65535; 3]),
     max_shared_memory: Some(16 * KIB),
     max_storage_bindings: Some(4),
+    shuffle_width: Some(0),
     ..NONE
 };
 

@@ -21,7 +21,7 @@ const TEXEL_GROUP: u32 = 64;
 const ROW_GROUP: u32 = 256;
 
 /// Subgroups no larger than this are a processor's vector registers: more invocations than fit one would only take turns.
-const PROCESSOR_SUBGROUP: u32 = 8;
+pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
 
 /// A dispatch in the making.
 pub(super) struct Builder<'a> {
@@ -100,6 +100,18 @@ impl<'a> Builder<'a> {
     pub(super) fn single(self, output: &Operand, rows: u32) -> Result<Dispatch, Refusal> {
         let size = self.row_group(1, rows.saturating_mul(4));
         self.grid(&Tile { axis: 1, rows: 1 }, texel_box(output)).finish(size, 1)
+    }
+
+    /// The given workgroups of `size` invocations.
+    pub(super) fn workgroups(mut self, size: u32, groups: [u32; 3]) -> Result<Dispatch, Refusal> {
+        self.constants.push((LOCAL_SIZE, size));
+        self.constants.sort_unstable();
+        if groups.iter().zip(self.limits.max_workgroup_count).any(|(&wanted, most)| wanted > most) {
+            let [x, y, z] = groups;
+            let rule = format!("{x} x {y} x {z} workgroups are more than a dispatch holds");
+            return Err(Refusal(format!("shader {}: {rule}", self.shader)));
+        }
+        Ok(Dispatch { shader: self.shader, constants: self.constants, groups, args: self.args })
     }
 
     fn largest_group(&self) -> u32 {

@@ -4,6 +4,7 @@ mod copy;
 mod dispatch;
 mod elementwise;
 mod gather;
+mod gemm;
 mod loss;
 mod operand;
 mod optimizer;
@@ -122,7 +123,8 @@ pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> 
     infer(op, &descriptions, Some(output.desc(Arg::Output)?)).map_err(|e| Refusal(e.to_string()))?;
     let call = Call { inputs, output, limits };
     match *op {
-        Op::MulMat | Op::OutProd => Err(Refusal(format!("{} has no kernel", op.row().name))),
+        Op::MulMat => gemm::mul_mat(call),
+        Op::OutProd => gemm::out_prod(call),
         Op::Binary(kind) => elementwise::binary(call, kind),
         Op::Scale { scale, bias } => elementwise::scale(call, scale, bias),
         Op::Unary(kind) => elementwise::unary(call, kind),

@@ -129,6 +129,8 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     // SAFETY: every struct of the chain is core in 1.1 or of an extension the device has, and lives until the call returns.
     unsafe { instance.raw.get_physical_device_properties2(raw, &mut query) };
     let limits = query.properties.limits;
+    let shuffles = subgroup.supported_operations.contains(vk::SubgroupFeatureFlags::SHUFFLE)
+        && subgroup.supported_stages.contains(vk::ShaderStageFlags::COMPUTE);
 
     // SAFETY: `raw` belongs to the live instance.
     let memory = unsafe { instance.raw.get_physical_device_memory_properties(raw) };
@@ -178,6 +180,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
                 .max_per_stage_descriptor_storage_buffers
                 .min(limits.max_per_stage_descriptor_storage_images),
             subgroup_size: subgroup.subgroup_size,
+            shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
             heap_bytes,
         },
         buffer_image_granularity: limits.buffer_image_granularity,

@@ -5,7 +5,7 @@ mod vulkan_support;
 use fblayout::device::LimitsClamp;
 use fblayout::kernels::StorageKind::{Buffer, Image};
 use fblayout::vulkan::{Arena, Error, GpuOptions, Operand, Step, Storage, Tape, TapeOptions, Work};
-use vulkan_support::{affine, affine_constants, affine_of, affine_words, groups, options, pattern_for, with_gpu};
+use vulkan_support::{affine, affine_constants, affine_of, groups, options, pattern_for, with_gpu};
 
 const ONE_BUFFER: TapeOptions = TapeOptions { steps_per_buffer: usize::MAX, timing: false };
 
@@ -60,8 +60,7 @@ fn buffers_at_one_offset_are_the_same_bytes() {
 #[test]
 fn aliased_images_are_discarded_before_their_first_write() {
     with_gpu(&options(), |gpu| {
-        let words = affine_words();
-        let shader = affine(&words);
+        let shader = affine();
         let (width, height) = (31, 9);
         let bytes = gpu.storage_footprint(Image, width, height).unwrap().bytes.max(u64::from(width * height) * 16);
         let arena = Arena::new(gpu, bytes).unwrap();

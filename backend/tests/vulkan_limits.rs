@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use fblayout::device::LimitsClamp;
 use fblayout::vulkan::{AdapterKind, Arena, Error, Gpu, GpuOptions, adapters};
-use vulkan_support::{affine, affine_constants, affine_words, options, with_gpu};
+use fblayout_shaders::Shader;
+use vulkan_support::{affine, affine_constants, options, with_gpu};
 
 fn clamped(clamp: LimitsClamp) -> GpuOptions {
     GpuOptions { limits_clamp: Some(clamp), ..options() }
@@ -80,9 +81,8 @@ fn memory_beyond_the_clamped_heap_is_refused_and_comes_back() {
 #[test]
 fn the_pipeline_cache_drops_the_least_recently_used() {
     with_gpu(&GpuOptions { max_pipelines: 2, ..options() }, |gpu| {
-        let words = affine_words();
         let storage = gpu.create_buffer(8, 4).unwrap();
-        let get = |bias| gpu.pipeline(&affine(&words), &affine_constants(&storage, &storage, 1, bias)).unwrap();
+        let get = |bias| gpu.pipeline(&affine(), &affine_constants(&storage, &storage, 1, bias)).unwrap();
         let (first, second) = (get(1), get(2));
         assert!(Arc::ptr_eq(&first, &get(1)), "kept and now the more recent one");
         get(3);
@@ -95,11 +95,10 @@ fn the_pipeline_cache_drops_the_least_recently_used() {
 #[test]
 fn constants_are_a_set_and_unknown_ids_do_not_count() {
     with_gpu(&options(), |gpu| {
-        let words = affine_words();
-        let one = gpu.pipeline(&affine(&words), &[(16, 4), (17, 2)]).unwrap();
-        let same = gpu.pipeline(&affine(&words), &[(17, 2), (99, 1), (16, 4)]).unwrap();
+        let one = gpu.pipeline(&affine(), &[(16, 4), (17, 2)]).unwrap();
+        let same = gpu.pipeline(&affine(), &[(17, 2), (99, 1), (16, 4)]).unwrap();
         assert!(Arc::ptr_eq(&one, &same));
-        let twice = gpu.pipeline(&affine(&words), &[(16, 4), (16, 5)]).unwrap_err();
+        let twice = gpu.pipeline(&affine(), &[(16, 4), (16, 5)]).unwrap_err();
         assert!(matches!(&twice, Error::Pipeline { shader, .. } if shader == "affine"), "{twice}");
     });
 }
@@ -108,14 +107,13 @@ fn constants_are_a_set_and_unknown_ids_do_not_count() {
 fn pipelines_beyond_the_limits_are_refused() {
     let clamp = LimitsClamp { max_workgroup_invocations: Some(128), ..LimitsClamp::default() };
     with_gpu(&clamped(clamp), |gpu| {
-        let words = affine_words();
-        let refused = gpu.pipeline(&affine(&words), &[(0, 16), (1, 16)]).unwrap_err();
+        let refused = gpu.pipeline(&affine(), &[(0, 16), (1, 16)]).unwrap_err();
         assert!(matches!(refused, Error::LimitExceeded { value: 256, limit: 128, .. }), "{refused}");
-        let text = gpu.pipeline(&affine(&[0; 16]), &[]).unwrap_err().to_string();
+        let text = gpu.pipeline(&Shader { spirv: &[0; 16], ..affine() }, &[]).unwrap_err().to_string();
         assert!(text.contains("affine") && text.contains("SPIR-V"), "{text}");
     });
     with_gpu(&clamped(LimitsClamp { max_storage_bindings: Some(1), ..LimitsClamp::default() }), |gpu| {
-        let refused = gpu.pipeline(&affine(&affine_words()), &[]).unwrap_err();
+        let refused = gpu.pipeline(&affine(), &[]).unwrap_err();
         assert!(matches!(refused, Error::LimitExceeded { value: 2, limit: 1, .. }), "{refused}");
     });
 }

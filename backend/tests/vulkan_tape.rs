@@ -7,13 +7,12 @@ use std::sync::Arc;
 use fblayout::device::LimitsClamp;
 use fblayout::kernels::StorageKind::{Buffer, Image};
 use fblayout::vulkan::{Error, Gpu, GpuOptions, Operand, Pipeline, Step, Storage, Tape, TapeOptions, Work};
-use vulkan_support::{affine, affine_constants, affine_of, affine_words, groups, options, pattern_for, with_gpu};
+use vulkan_support::{affine, affine_constants, affine_of, groups, options, pattern_for, with_gpu};
 
 const ONE_BUFFER: TapeOptions = TapeOptions { steps_per_buffer: usize::MAX, timing: false };
 
 fn pipeline(gpu: &Gpu, input: &Storage, output: &Storage, factor: u32, bias: u32) -> Arc<Pipeline> {
-    let words = affine_words();
-    gpu.pipeline(&affine(&words), &affine_constants(input, output, factor, bias)).unwrap()
+    gpu.pipeline(&affine(), &affine_constants(input, output, factor, bias)).unwrap()
 }
 
 fn dispatch<'a>(pipeline: &'a Arc<Pipeline>, operands: &'a [Operand<'a>], barrier_before: bool) -> Step<'a> {

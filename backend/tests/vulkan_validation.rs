@@ -2,17 +2,17 @@
 
 mod vulkan_support;
 
-use fblayout::vulkan::{Gpu, GpuOptions, Operand, ShaderCode, Step, Tape, TapeOptions, Validation, Work};
-use vulkan_support::{affine, affine_constants, affine_words, groups};
+use fblayout::vulkan::{Gpu, GpuOptions, Operand, Step, Tape, TapeOptions, Validation, Work};
+use fblayout_shaders::Shader;
+use vulkan_support::{affine, affine_constants, groups};
 
 #[test]
 fn core_validation_counts_a_mistake() {
     let gpu = Gpu::open(0, &GpuOptions { validation: Validation::Core, ..GpuOptions::default() }).unwrap();
     assert_eq!(gpu.validation_count(), 0);
-    let words = affine_words();
-    let whole = affine(&words);
+    let whole = affine();
     // Reflection that forgets the last binding: the pipeline's layout lacks what the shader uses.
-    let forgetful = ShaderCode { bindings: &whole.bindings[..3], ..whole };
+    let forgetful = Shader { bindings: &whole.bindings[..3], ..whole };
     let _ = gpu.pipeline(&forgetful, &[(112, 1)]);
     assert!(gpu.validation_count() > 0);
     let messages = gpu.validation_messages();
@@ -22,9 +22,8 @@ fn core_validation_counts_a_mistake() {
 #[test]
 fn sync_validation_sees_a_missing_barrier() {
     let gpu = Gpu::open(0, &GpuOptions { validation: Validation::Sync, ..GpuOptions::default() }).unwrap();
-    let words = affine_words();
     let [a, b, c] = [(); 3].map(|()| gpu.create_buffer(8, 4).unwrap());
-    let pipeline = gpu.pipeline(&affine(&words), &affine_constants(&a, &b, 1, 1)).unwrap();
+    let pipeline = gpu.pipeline(&affine(), &affine_constants(&a, &b, 1, 1)).unwrap();
     let first = [Operand::new(0, &a), Operand::new(1, &b)];
     let second = [Operand::new(0, &b), Operand::new(1, &c)];
     let record = |barrier_before| {

@@ -30,3 +30,24 @@ pub struct Limits {
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
 }
+
+#[cfg(test)]
+impl Limits {
+    /// A plain device, as Mesa's CPU driver describes itself.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            max_image_2d: 16384,
+            max_storage_buffer_range: 128 << 20,
+            max_bound_bytes: u64::MAX,
+            storage_buffer_alignment: 16,
+            max_allocation: 2 << 30,
+            max_workgroup_invocations: 1024,
+            max_workgroup_size: [1024; 3],
+            max_workgroup_count: [65535; 3],
+            max_shared_memory: 32 << 10,
+            max_storage_bindings: 32,
+            subgroup_size: 8,
+            heap_bytes: 4 << 30,
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::graph::{Graph, Kind, ValueId};
 use crate::kernels::StorageKind;
 use crate::plan::{self, Owner, Plan};
-use crate::vulkan::{Arena, Gpu, Operand, Pipeline, ShaderBinding, ShaderCode, Step, Storage, Tape, TapeOptions, Work};
+use crate::vulkan::{Arena, Gpu, Operand, Pipeline, Step, Storage, Tape, TapeOptions, Work};
 
 use super::{Error, Tensor};
 
@@ -60,11 +60,7 @@ impl Program {
             plan.steps.iter().map(|s| s.discard.iter().map(|&i| &storages[s.args[i].0]).collect()).collect();
         let steps: Vec<Step<'_>> = (0..plan.steps.len())
             .map(|i| Step {
-                work: Work::Dispatch {
-                    pipeline: &pipelines[i],
-                    operands: &operands[i],
-                    groups: plan.steps[i].groups,
-                },
+                work: Work::Dispatch { pipeline: &pipelines[i], operands: &operands[i], groups: plan.steps[i].groups },
                 barrier_before: plan.steps[i].barrier,
                 discard: &discards[i],
             })
@@ -102,10 +98,7 @@ impl Program {
 
 fn pipeline(gpu: &Gpu, step: &plan::Step) -> Result<Arc<Pipeline>, Error> {
     let shader = fblayout_shaders::get(step.shader).expect("kernels name shaders that exist");
-    let bindings: Vec<ShaderBinding> = shader.bindings.iter().map(|b| ShaderBinding { binding: b.binding, kind: b.kind }).collect();
-    let code =
-        ShaderCode { name: shader.name, spirv: shader.spirv, bindings: &bindings, constants: shader.constants };
-    Ok(gpu.pipeline(&code, &step.constants)?)
+    Ok(gpu.pipeline(shader, &step.constants)?)
 }
 
 /// Every external value of the graph with a tensor of its dtype and shape.

@@ -251,7 +251,10 @@ impl<'a> Builder<'a> {
             self.remember(input, &bound);
             return Ok(bound);
         }
-        Err(fail(format!("no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}", value.shape, input.shape, input.strides)))
+        Err(fail(format!(
+            "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
+            value.shape, input.shape, input.strides
+        )))
     }
 
     /// A dense copy of a window, in the home of the window's shape.
@@ -337,7 +340,8 @@ impl<'a> Builder<'a> {
             .map(|s| {
                 let (width, height) = (s.layout.width(), s.layout.height());
                 let kind = kernels::StorageKind::Buffer;
-                self.slot(Home { dtype: s.dtype, layout: s.layout, kind, width, height }, Owner::Arena { offset: 0 }).slot
+                self.slot(Home { dtype: s.dtype, layout: s.layout, kind, width, height }, Owner::Arena { offset: 0 })
+                    .slot
             })
             .collect();
         for d in lowered.dispatches {

@@ -62,8 +62,7 @@ impl Home {
             }
         }
         .map_err(illegal)?;
-        Self::with_layout(dtype, layout, limits, choice)
-            .map_err(|why| PlanError::Home { dtype, shape: *shape, why })
+        Self::with_layout(dtype, layout, limits, choice).map_err(|why| PlanError::Home { dtype, shape: *shape, why })
     }
 
     /// A home with a given layout; the error says which limit it breaks.

@@ -27,8 +27,7 @@ pub trait Footprint {
 /// Largest first, each at the lowest offset that is free during its whole life: deterministic, and close to the
 /// bytes alive at the worst step.
 pub(super) fn assign(slots: &mut [Slot], sizes: &[Size], block: u64) -> (u64, u64) {
-    let mut order: Vec<usize> =
-        (0..slots.len()).filter(|&i| matches!(slots[i].owner, Owner::Arena { .. })).collect();
+    let mut order: Vec<usize> = (0..slots.len()).filter(|&i| matches!(slots[i].owner, Owner::Arena { .. })).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(sizes[i].bytes), i));
 
     let mut placed: [Vec<Placed>; 2] = [Vec::new(), Vec::new()];

@@ -123,3 +123,32 @@ mod tests {
         }
     }
 }
+
+impl crate::layout::Layout {
+    fn pack<T: Copy + Default>(&self, linear: &[T]) -> Vec<T> {
+        let mut out = vec![T::default(); self.width() as usize * self.height() as usize * self.lanes() as usize];
+        self.each(|i, at| out[at] = linear[i]);
+        out
+    }
+    fn unpack<T: Copy + Default>(&self, phys: &[T]) -> Vec<T> {
+        let n: usize = self.axes.iter().map(|a| a.extent as usize).product();
+        let mut out = vec![T::default(); n];
+        self.each(|i, at| out[i] = phys[at]);
+        out
+    }
+    fn each(&self, mut f: impl FnMut(usize, usize)) {
+        let e: Vec<u32> = self.axes.iter().map(|a| a.extent).collect();
+        let mut i = 0;
+        for i3 in 0..e[3] {
+            for i2 in 0..e[2] {
+                for i1 in 0..e[1] {
+                    for i0 in 0..e[0] {
+                        let p = self.address(&[i0, i1, i2, i3]);
+                        f(i, ((p.y * self.width() + p.x) * self.lanes() + p.lane) as usize);
+                        i += 1;
+                    }
+                }
+            }
+        }
+    }
+}

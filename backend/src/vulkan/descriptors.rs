@@ -9,7 +9,9 @@ use crate::kernels::StorageKind;
 use super::device::Device;
 use super::error::{Error, Result, within};
 use super::gpu::Gpu;
-use super::pipeline::{BindingKind, Pipeline, ShaderBinding, descriptor_type};
+use fblayout_shaders::{Binding, BindingKind};
+
+use super::pipeline::{Pipeline, descriptor_type};
 use super::storage::{Object, Storage, TEXEL_BYTES};
 use super::tape::{Operand, Step, Work};
 
@@ -34,7 +36,7 @@ impl Descriptors {
             })
         };
         let count = |kind| dispatches().flat_map(|p| p.bindings()).filter(|b| b.kind == kind).count() as u32;
-        let sizes: Vec<_> = [BindingKind::StorageBuffer, BindingKind::StorageImage]
+        let sizes: Vec<_> = [BindingKind::Buffer, BindingKind::Image]
             .into_iter()
             .map(|kind| vk::DescriptorPoolSize { ty: descriptor_type(kind), descriptor_count: count(kind) })
             .filter(|size| size.descriptor_count > 0)
@@ -84,14 +86,14 @@ impl Descriptors {
         for binding in pipeline.bindings() {
             let operand = operands.iter().find(|o| o.slot == binding.binding / 2);
             targets.push(match operand.map(|o| (&o.storage.0.object, o)) {
-                Some((Object::Buffer { raw, offset }, operand)) if binding.kind == BindingKind::StorageBuffer => {
+                Some((Object::Buffer { raw, offset }, operand)) if binding.kind == BindingKind::Buffer => {
                     let (first, range) = window(pipeline, operand, limits.storage_buffer_alignment)?;
                     let what = || format!("bytes bound as operand {} of {}", operand.slot, pipeline.name());
                     within(what, range, limits.max_storage_buffer_range)?;
                     bound += range;
                     Target::Buffer(vk::DescriptorBufferInfo { buffer: raw.raw, offset: offset + first, range })
                 }
-                Some((Object::Image(_), operand)) if binding.kind == BindingKind::StorageImage => {
+                Some((Object::Image(_), operand)) if binding.kind == BindingKind::Image => {
                     if operand.rows.is_some() {
                         let what = format!("operand {} of {}", operand.slot, pipeline.name());
                         return Err(Error::invalid(what, "rows are bound of buffers only"));
@@ -99,8 +101,8 @@ impl Descriptors {
                     whole(operand.storage)
                 }
                 _ => match binding.kind {
-                    BindingKind::StorageBuffer => whole(&gpu.dummies().buffer),
-                    BindingKind::StorageImage => whole(&gpu.dummies().image),
+                    BindingKind::Buffer => whole(&gpu.dummies().buffer),
+                    BindingKind::Image => whole(&gpu.dummies().image),
                 },
             });
         }
@@ -154,8 +156,8 @@ fn check_slots(pipeline: &Pipeline, operands: &[Operand<'_>]) -> Result<()> {
             return Err(Error::invalid(what(), "an operand is bound once"));
         }
         let wanted = match operand.storage.kind() {
-            StorageKind::Buffer => ShaderBinding { binding: 2 * operand.slot, kind: BindingKind::StorageBuffer },
-            StorageKind::Image => ShaderBinding { binding: 2 * operand.slot + 1, kind: BindingKind::StorageImage },
+            StorageKind::Buffer => Binding { binding: 2 * operand.slot, kind: BindingKind::Buffer },
+            StorageKind::Image => Binding { binding: 2 * operand.slot + 1, kind: BindingKind::Image },
         };
         if !pipeline.bindings().contains(&wanted) {
             return Err(Error::invalid(

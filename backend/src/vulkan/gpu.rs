@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use ash::vk;
+use fblayout_shaders::Shader;
 
 use crate::device::Limits;
 use crate::kernels::StorageKind;
@@ -13,7 +14,7 @@ use super::device::Device;
 use super::error::{Error, Result};
 use super::instance::Instance;
 use super::options::GpuOptions;
-use super::pipeline::{Pipeline, Pipelines, ShaderCode};
+use super::pipeline::{Pipeline, Pipelines};
 use super::storage::Storage;
 use super::transfer::Lane;
 
@@ -156,7 +157,7 @@ impl Gpu {
 
     /// The pipeline of a shader with these specialization constants (id, bits), built or taken from the cache. Ids the shader
     /// does not have are ignored.
-    pub fn pipeline(&self, shader: &ShaderCode<'_>, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
+    pub fn pipeline(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
         self.pipelines.get(shader, constants)
     }
 

@@ -29,6 +29,6 @@ pub use arena::{Arena, Footprint};
 pub use error::{Error, Result};
 pub use gpu::{Gpu, MemoryUse};
 pub use options::{GpuOptions, Validation};
-pub use pipeline::{BindingKind, Pipeline, ShaderBinding, ShaderCode};
+pub use pipeline::Pipeline;
 pub use storage::{Storage, TEXEL_BYTES};
 pub use tape::{Operand, Step, Tape, TapeOptions, Work};

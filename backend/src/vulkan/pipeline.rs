@@ -5,48 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use ash::vk;
+use fblayout_shaders::{Binding, BindingKind, Shader};
 
 use super::device::{Device, lock};
 use super::error::{Error, Result, within};
-
-/// What a binding of a shader takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BindingKind {
-    /// A storage buffer.
-    StorageBuffer,
-    /// A storage image, `rgba32ui`.
-    StorageImage,
-}
-
-/// One binding of descriptor set 0. Operand p is bound at 2p (buffer) and 2p + 1 (image).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ShaderBinding {
-    /// Number of the binding.
-    pub binding: u32,
-    /// What it takes.
-    pub kind: BindingKind,
-}
-
-/// A compute shader and what reflection says of it. The module's entry point is `main`.
-///
-/// The words must be valid SPIR-V, as those of the shaders crate are by its tests: drivers do not check them.
-#[derive(Clone, Copy, Debug)]
-pub struct ShaderCode<'a> {
-    /// Name, for messages.
-    pub name: &'a str,
-    /// The SPIR-V module.
-    pub spirv: &'a [u32],
-    /// Bindings the module declares.
-    pub bindings: &'a [ShaderBinding],
-    /// Ids of its specialization constants.
-    pub constants: &'a [u32],
-}
 
 /// A compiled compute pipeline.
 pub struct Pipeline {
     device: Arc<Device>,
     name: String,
-    bindings: Vec<ShaderBinding>,
+    bindings: Vec<Binding>,
     set_layout: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
     raw: vk::Pipeline,
@@ -58,7 +26,7 @@ impl Pipeline {
         &self.name
     }
 
-    pub(super) fn bindings(&self) -> &[ShaderBinding] {
+    pub(super) fn bindings(&self) -> &[Binding] {
         &self.bindings
     }
 
@@ -78,12 +46,7 @@ impl Pipeline {
         Arc::ptr_eq(&self.device, device)
     }
 
-    fn new(
-        device: &Arc<Device>,
-        cache: vk::PipelineCache,
-        shader: &ShaderCode<'_>,
-        constants: &[(u32, u32)],
-    ) -> Result<Self> {
+    fn new(device: &Arc<Device>, cache: vk::PipelineCache, shader: &Shader, constants: &[(u32, u32)]) -> Result<Self> {
         check(device, shader, constants)?;
         let mut pipeline = Self {
             device: Arc::clone(device),
@@ -179,13 +142,13 @@ fn build(
 
 pub(super) fn descriptor_type(kind: BindingKind) -> vk::DescriptorType {
     match kind {
-        BindingKind::StorageBuffer => vk::DescriptorType::STORAGE_BUFFER,
-        BindingKind::StorageImage => vk::DescriptorType::STORAGE_IMAGE,
+        BindingKind::Buffer => vk::DescriptorType::STORAGE_BUFFER,
+        BindingKind::Image => vk::DescriptorType::STORAGE_IMAGE,
     }
 }
 
 /// Checks what a driver would not: the module's head, the bindings, and the limits, which may be clamped below the driver's.
-fn check(device: &Device, shader: &ShaderCode<'_>, constants: &[(u32, u32)]) -> Result<()> {
+fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<()> {
     const MAGIC: u32 = 0x0723_0203;
     let fail = |reason: String| Error::Pipeline { shader: shader.name.to_owned(), reason };
     if shader.spirv.len() < 5 || shader.spirv[0] != MAGIC {
@@ -195,7 +158,7 @@ fn check(device: &Device, shader: &ShaderCode<'_>, constants: &[(u32, u32)]) -> 
         if shader.bindings[..i].iter().any(|other| other.binding == b.binding) {
             return Err(fail(format!("binding {} is declared twice", b.binding)));
         }
-        let by_number = if b.binding % 2 == 0 { BindingKind::StorageBuffer } else { BindingKind::StorageImage };
+        let by_number = if b.binding % 2 == 0 { BindingKind::Buffer } else { BindingKind::Image };
         if b.kind != by_number {
             return Err(fail(format!(
                 "binding {} is a {:?}, but even bindings are buffers, odd images",
@@ -204,7 +167,7 @@ fn check(device: &Device, shader: &ShaderCode<'_>, constants: &[(u32, u32)]) -> 
         }
     }
     let limits = &device.limits;
-    for kind in [BindingKind::StorageBuffer, BindingKind::StorageImage] {
+    for kind in [BindingKind::Buffer, BindingKind::Image] {
         let count = shader.bindings.iter().filter(|b| b.kind == kind).count() as u64;
         within(|| format!("{kind:?} bindings of shader {}", shader.name), count, limits.max_storage_bindings.into())?;
     }
@@ -257,7 +220,7 @@ impl Pipelines {
         lock(&self.kept).by_key.len()
     }
 
-    pub fn get(&self, shader: &ShaderCode<'_>, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
+    pub fn get(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
         let key = Key::new(shader, constants)?;
         if let Some(found) = lock(&self.kept).touch(&key) {
             return Ok(found);
@@ -296,7 +259,7 @@ impl Kept {
 
 impl Key {
     /// The constants the shader has, in order of id.
-    fn new(shader: &ShaderCode<'_>, constants: &[(u32, u32)]) -> Result<Self> {
+    fn new(shader: &Shader, constants: &[(u32, u32)]) -> Result<Self> {
         let mut constants: Vec<_> = constants.iter().copied().filter(|(id, _)| shader.constants.contains(id)).collect();
         constants.sort_unstable();
         if let Some(pair) = constants.windows(2).find(|pair| pair[0].0 == pair[1].0) {

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use fblayout::vulkan::{BindingKind, Gpu, GpuOptions, ShaderBinding, ShaderCode, Storage, Validation};
+use fblayout::vulkan::{Gpu, GpuOptions, Storage, Validation};
+use fblayout_shaders::{Binding, BindingKind, Shader};
 
 /// Options of the tests: synchronization validation, unless the environment chooses otherwise.
 pub fn options() -> GpuOptions {
@@ -32,25 +33,21 @@ pub fn pattern_for(storage: &Storage, seed: u64) -> Vec<u8> {
     pattern(storage.bytes(), seed)
 }
 
-/// The words of `vulkan_shaders/affine.spv`.
-pub fn affine_words() -> Vec<u32> {
-    let bytes = include_bytes!("../vulkan_shaders/affine.spv");
-    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-}
-
 /// `vulkan_shaders/affine.comp`: operand 1 = operand 0 * factor + bias, word by word.
-pub fn affine(words: &[u32]) -> ShaderCode<'_> {
-    const fn bind(binding: u32, kind: BindingKind) -> ShaderBinding {
-        ShaderBinding { binding, kind }
+pub fn affine() -> Shader {
+    const fn bind(binding: u32, kind: BindingKind) -> Binding {
+        Binding { binding, kind }
     }
-    const BINDINGS: [ShaderBinding; 4] = [
-        bind(0, BindingKind::StorageBuffer),
-        bind(1, BindingKind::StorageImage),
-        bind(2, BindingKind::StorageBuffer),
-        bind(3, BindingKind::StorageImage),
+    const BINDINGS: [Binding; 4] = [
+        bind(0, BindingKind::Buffer),
+        bind(1, BindingKind::Image),
+        bind(2, BindingKind::Buffer),
+        bind(3, BindingKind::Image),
     ];
     const CONSTANTS: [u32; 9] = [0, 1, 2, 16, 17, 18, 19, 64, 112];
-    ShaderCode { name: "affine", spirv: words, bindings: &BINDINGS, constants: &CONSTANTS }
+    let bytes = include_bytes!("../vulkan_shaders/affine.spv");
+    let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    Shader { name: "affine", spirv: words.leak(), bindings: &BINDINGS, constants: &CONSTANTS }
 }
 
 /// Specialization of the affine shader for storages of one extent.

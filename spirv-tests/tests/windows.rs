@@ -28,7 +28,12 @@ fn random_case(number: u32) -> Case {
     window = window.permute(orders[c.below(7) as usize]).expect("these are permutations");
     window = halved(window).filter(|_| c.below(2) == 0).unwrap_or(window);
     let output = Desc::f32(window.shape);
-    s.case_as(format!("window {number}: {:?} strides {:?} of {shape:?}", window.shape, window.strides), Op::Copy, vec![window], output)
+    s.case_as(
+        format!("window {number}: {:?} strides {:?} of {shape:?}", window.shape, window.strides),
+        Op::Copy,
+        vec![window],
+        output,
+    )
 }
 
 /// The first even axis cut in two, where axis 3 is free for the rest.

@@ -71,10 +71,7 @@ impl Device for VulkanDevice {
             .iter()
             .map(|(id, tensor)| self.texels(tensor, &format!("operand {} before the run", id.index())))
             .collect::<Result<Vec<_>, _>>()?;
-        for tensor in read.iter().filter_map(|&id| program.kept(id)) {
-            self.engine.gpu().fill(tensor.storage(), POISON).map_err(|e| e.to_string())?;
-        }
-        program.poison(POISON).map_err(text)?;
+        self.engine.poison(&program, POISON).map_err(text)?;
         program.run().map_err(text)?;
 
         for ((id, tensor), before) in externals.iter().zip(before) {
@@ -85,7 +82,8 @@ impl Device for VulkanDevice {
         }
         let external = |id: ValueId| externals.iter().find(|(e, _)| *e == id).map(|(_, tensor)| tensor);
         let content = |&id: &ValueId| {
-            let tensor = program.kept(id).or_else(|| external(id)).ok_or("a value that is neither kept nor external")?;
+            let tensor =
+                program.kept(id).or_else(|| external(id)).ok_or("a value that is neither kept nor external")?;
             self.texels(tensor, "output")?;
             self.engine.read(tensor).map_err(text)
         };

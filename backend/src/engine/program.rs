@@ -15,6 +15,8 @@ pub struct Program {
     plan: Plan,
     kept: HashMap<ValueId, Tensor>,
     externals: Vec<(ValueId, Tensor)>,
+    /// Storages of kept values and of the arena.
+    written: Vec<Storage>,
     tape: Tape,
 }
 
@@ -66,7 +68,12 @@ impl Program {
             })
             .collect();
         let tape = Tape::record(gpu, &steps, tape)?;
-        Ok(Self { plan, kept, externals: externals.into_iter().collect(), tape })
+        let own = |(slot, storage): (&plan::Slot, Storage)| match slot.owner {
+            Owner::External(_) => None,
+            Owner::Kept(_) | Owner::Arena { .. } => Some(storage),
+        };
+        let written = plan.slots.iter().zip(storages).filter_map(own).collect();
+        Ok(Self { plan, kept, externals: externals.into_iter().collect(), written, tape })
     }
 
     /// Runs everything once and waits.
@@ -88,6 +95,11 @@ impl Program {
     /// Tensors the program was compiled with.
     pub fn externals(&self) -> &[(ValueId, Tensor)] {
         &self.externals
+    }
+
+    /// The storages that a run writes before it reads them.
+    pub(super) fn written(&self) -> &[Storage] {
+        &self.written
     }
 
     /// What was decided.

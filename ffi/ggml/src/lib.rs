@@ -1,1 +1,5 @@
-//! Skeleton.
+//! The ggml backend plugin: what ggml loads, and nothing that decides how to compute.
+
+pub mod memory;
+pub mod record;
+pub mod abi;

@@ -130,27 +130,11 @@ pub struct ggml_backend_buffer_type {
 }
 
 /// `set_tensor_2d`: tensor, data, offset, size, copies, stride in the tensor, stride in the data.
-pub type SetTensor2d = unsafe extern "C" fn(
-    *mut ggml_backend_buffer,
-    *mut ggml_tensor,
-    *const c_void,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-);
+pub type SetTensor2d =
+    unsafe extern "C" fn(*mut ggml_backend_buffer, *mut ggml_tensor, *const c_void, usize, usize, usize, usize, usize);
 /// `get_tensor_2d`, as [`SetTensor2d`].
-pub type GetTensor2d = unsafe extern "C" fn(
-    *mut ggml_backend_buffer,
-    *const ggml_tensor,
-    *mut c_void,
-    usize,
-    usize,
-    usize,
-    usize,
-    usize,
-);
+pub type GetTensor2d =
+    unsafe extern "C" fn(*mut ggml_backend_buffer, *const ggml_tensor, *mut c_void, usize, usize, usize, usize, usize);
 
 /// `ggml_backend_buffer_i`; passed by value to `ggml_backend_buffer_init`.
 #[repr(C)]
@@ -262,9 +246,8 @@ pub struct ggml_backend_device_i {
     pub init_backend: Option<unsafe extern "C" fn(*mut ggml_backend_device, *const c_char) -> *mut ggml_backend>,
     pub get_buffer_type: Option<unsafe extern "C" fn(*mut ggml_backend_device) -> *mut ggml_backend_buffer_type>,
     pub get_host_buffer_type: Option<unsafe extern "C" fn(*mut ggml_backend_device) -> *mut ggml_backend_buffer_type>,
-    pub buffer_from_host_ptr: Option<
-        unsafe extern "C" fn(*mut ggml_backend_device, *mut c_void, usize, usize) -> *mut ggml_backend_buffer,
-    >,
+    pub buffer_from_host_ptr:
+        Option<unsafe extern "C" fn(*mut ggml_backend_device, *mut c_void, usize, usize) -> *mut ggml_backend_buffer>,
     pub supports_op: Option<unsafe extern "C" fn(*mut ggml_backend_device, *const ggml_tensor) -> bool>,
     pub supports_buft: Option<unsafe extern "C" fn(*mut ggml_backend_device, *mut ggml_backend_buffer_type) -> bool>,
     pub offload_op: Option<unsafe extern "C" fn(*mut ggml_backend_device, *const ggml_tensor) -> bool>,

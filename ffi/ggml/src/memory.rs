@@ -46,7 +46,7 @@ pub enum MemoryError {
 }
 
 /// What happens to the bytes of a record that another root partly covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lifetime {
     /// The uncovered bytes keep their values (weights, caches, optimizer state).
     Persistent,
@@ -350,7 +350,8 @@ impl<H: Home> Memory<H> {
             }
             // Nothing fails from here on, so that an error leaves the old records whole.
             for offset in overlapped {
-                if let Some(Record { geometry: Some(geometry), device: Some(tensor), .. }) = self.records.remove(&offset)
+                if let Some(Record { geometry: Some(geometry), device: Some(tensor), .. }) =
+                    self.records.remove(&offset)
                     && lifetime == Lifetime::Epoch
                 {
                     self.parked.insert(Root { offset, geometry }, tensor);
@@ -366,9 +367,7 @@ impl<H: Home> Memory<H> {
             };
             self.records.insert(root.offset, record);
         }
-        self.records
-            .get_mut(&root.offset)
-            .ok_or(MemoryError::OutOfRange { start: root.offset, end, size: self.size })
+        self.records.get_mut(&root.offset).ok_or(MemoryError::OutOfRange { start: root.offset, end, size: self.size })
     }
 
     /// The bytes of the record at `offset` that lie outside `start..end`, with their offsets.

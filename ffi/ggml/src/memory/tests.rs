@@ -166,10 +166,7 @@ fn a_failed_read_back_leaves_the_record_whole() {
 #[test]
 fn ranges_outside_the_buffer_are_refused() {
     let (home, mut memory) = (MockHome::default(), Memory::new(64));
-    assert_eq!(
-        memory.read(&home, 60, &mut [0; 8]),
-        Err(MemoryError::OutOfRange { start: 60, end: 68, size: 64 })
-    );
+    assert_eq!(memory.read(&home, 60, &mut [0; 8]), Err(MemoryError::OutOfRange { start: 60, end: 68, size: 64 }));
     assert!(memory.write(&home, &root(0, 0, 4, 1), PERSISTENT, usize::MAX, &[1]).is_err());
     assert!(memory.device_input(&home, &root(32, 0, 16, 1), PERSISTENT).is_err());
     assert!(matches!(memory.device_input(&home, &root(0, 27, 4, 1), PERSISTENT), Err(MemoryError::Homeless(27, ..))));
@@ -178,15 +175,37 @@ fn ranges_outside_the_buffer_are_refused() {
 /// One access of a host or a computation.
 #[derive(Clone, Debug)]
 enum Access {
-    Write { root: usize, at: usize, len: usize, seed: u8 },
-    WriteAll { root: usize, seed: u8 },
-    Fill { root: usize, at: usize, len: usize, value: u8 },
+    Write {
+        root: usize,
+        at: usize,
+        len: usize,
+        seed: u8,
+    },
+    WriteAll {
+        root: usize,
+        seed: u8,
+    },
+    Fill {
+        root: usize,
+        at: usize,
+        len: usize,
+        value: u8,
+    },
     Clear(u8),
     /// A computation that reads the root and changes it on the device.
-    Update { root: usize, xor: u8 },
+    Update {
+        root: usize,
+        xor: u8,
+    },
     /// A computation that writes all of the root.
-    Overwrite { root: usize, seed: u8 },
-    Read { at: usize, len: usize },
+    Overwrite {
+        root: usize,
+        seed: u8,
+    },
+    Read {
+        at: usize,
+        len: usize,
+    },
 }
 
 const SIZE: usize = 1024;

@@ -25,3 +25,8 @@ pub mod registry;
 pub mod reservation;
 pub mod snapshot;
 pub mod translate;
+
+#[cfg(test)]
+mod border_tests;
+#[cfg(test)]
+mod testing;

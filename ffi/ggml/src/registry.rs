@@ -18,8 +18,8 @@ static REGISTRY: OnceLock<Option<&'static Registry<Link>>> = OnceLock::new();
 #[unsafe(no_mangle)]
 pub extern "C" fn ggml_backend_init() -> *mut ggml_backend_reg {
     guard("ggml_backend_init", std::ptr::null_mut(), || {
-        let registry = REGISTRY.get_or_init(|| match find_host().and_then(Registry::new) {
-            Ok(registry) => Some(registry),
+        let registry = REGISTRY.get_or_init(|| match find_host() {
+            Ok(host) => Some(Registry::new(host)),
             Err(why) => {
                 log::error!("{why}");
                 None
@@ -59,7 +59,7 @@ unsafe impl<E: Engine> Sync for Registry<E> {}
 
 impl<E: Engine> Registry<E> {
     /// An immortal registry with a device for each adapter. A machine where Vulkan does not work gets one with no devices.
-    pub fn new(host: Host) -> Result<&'static Self, String> {
+    pub fn new(host: Host) -> &'static Self {
         let adapters = E::adapters().unwrap_or_else(|why| {
             log::warn!("no Vulkan devices: {why}");
             Vec::new()
@@ -82,7 +82,7 @@ impl<E: Engine> Registry<E> {
         for device in &registry.devices {
             log::info!("{} is {}", device.name().to_string_lossy(), device.facts().name);
         }
-        Ok(registry)
+        registry
     }
 
     /// What the host calls the registry by.

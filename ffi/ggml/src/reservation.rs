@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn ranges_are_distinct_and_aligned() {
         let (a, b) = (Reservation::new(1 << 40).expect("address space"), Reservation::new(1).expect("address space"));
-        assert!(a.base() as usize % 4096 == 0 && b.base() as usize % 4096 == 0);
+        assert!([&a, &b].iter().all(|range| (range.base() as usize).is_multiple_of(4096)));
         assert!(a.offset_of(b.base()).map_or(true, |offset| offset >= 1 << 40));
     }
 

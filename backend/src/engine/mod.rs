@@ -127,10 +127,10 @@ impl Engine {
         tensor.read(&self.gpu)
     }
 
-    /// Whether [`Engine::compile`] would plan this graph; the error says why not.
-    pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
+    /// Whether an engine opened on this adapter would compile the graph; the error says why not. Opens nothing.
+    pub fn supports(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
-        Ok(plan::supports(graph, self.limits(), self.options.storage)?)
+        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.storage)?)
     }
 
     /// What [`Engine::compile`] would do with this graph.

@@ -23,7 +23,7 @@ const uint QUADS = (A_n0 + 3u) / 4u;
 
 void main() {
     Position p = rows_position();
-    bool inside = p.i1 < BOX_1 && p.i2 < BOX_2 && p.i3 < BOX_3;
+    bool inside = p.i1 < A_n1 && p.i2 < A_n2 && p.i3 < A_n3;
     uint quads = inside ? QUADS : 0u;
     LogSum acc = logsum_start();
     for (uint c = rows_column(); c < quads; c += COLUMNS) {

@@ -42,6 +42,8 @@ pub struct AdapterInfo {
     pub api_version: String,
     /// Bytes of the largest device-local heap.
     pub memory: u64,
+    /// The device's own limits, before any clamp.
+    pub limits: Limits,
 }
 
 /// The devices that speak Vulkan 1.1 and compute, real GPUs before CPU drivers; at least one, or an error.
@@ -63,7 +65,6 @@ pub(super) struct Adapter {
 
 /// Properties beyond `Limits` that this room alone needs.
 pub(super) struct Properties {
-    pub limits: Limits,
     pub buffer_image_granularity: u64,
     /// Largest bytes of one `rgba32ui` storage image.
     pub max_image_bytes: u64,
@@ -152,6 +153,22 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     }
     .map_err(|result| Error::Vulkan { call: "vkGetPhysicalDeviceImageFormatProperties", result })?;
 
+    let own_limits = Limits {
+        max_image_2d: limits.max_image_dimension2_d.min(image.max_extent.width).min(image.max_extent.height),
+        max_storage_buffer_range: limits.max_storage_buffer_range.into(),
+        max_bound_bytes: u64::MAX,
+        storage_buffer_alignment: limits.min_storage_buffer_offset_alignment,
+        max_allocation: maintenance3.max_memory_allocation_size.min(maintenance4.max_buffer_size),
+        max_workgroup_invocations: limits.max_compute_work_group_invocations,
+        max_workgroup_size: limits.max_compute_work_group_size,
+        max_workgroup_count: limits.max_compute_work_group_count,
+        max_shared_memory: limits.max_compute_shared_memory_size,
+        max_storage_bindings: limits
+            .max_per_stage_descriptor_storage_buffers
+            .min(limits.max_per_stage_descriptor_storage_images),
+        subgroup_size: subgroup.subgroup_size,
+        heap_bytes,
+    };
     let info = AdapterInfo {
         index: 0,
         name,
@@ -166,24 +183,9 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         driver: driver_text(&driver, basic.driver_version),
         api_version: version_text(basic.api_version),
         memory: heap_bytes,
+        limits: own_limits,
     };
     let properties = Properties {
-        limits: Limits {
-            max_image_2d: limits.max_image_dimension2_d.min(image.max_extent.width).min(image.max_extent.height),
-            max_storage_buffer_range: limits.max_storage_buffer_range.into(),
-            max_bound_bytes: u64::MAX,
-            storage_buffer_alignment: limits.min_storage_buffer_offset_alignment,
-            max_allocation: maintenance3.max_memory_allocation_size.min(maintenance4.max_buffer_size),
-            max_workgroup_invocations: limits.max_compute_work_group_invocations,
-            max_workgroup_size: limits.max_compute_work_group_size,
-            max_workgroup_count: limits.max_compute_work_group_count,
-            max_shared_memory: limits.max_compute_shared_memory_size,
-            max_storage_bindings: limits
-                .max_per_stage_descriptor_storage_buffers
-                .min(limits.max_per_stage_descriptor_storage_images),
-            subgroup_size: subgroup.subgroup_size,
-            heap_bytes,
-        },
         buffer_image_granularity: limits.buffer_image_granularity,
         max_image_bytes: image.max_resource_size,
         timestamp_period_ns: limits.timestamp_period,

@@ -58,10 +58,7 @@ impl Gpu {
             return Err(Error::NoDevice { reason });
         }
         let adapter = found.swap_remove(adapter);
-        let limits = match &options.limits_clamp {
-            Some(clamp) => clamp.apply(&adapter.properties.limits),
-            None => adapter.properties.limits.clone(),
-        };
+        let limits = options.limits(&adapter.info);
         log::debug!("opening {} ({})", adapter.info.name, adapter.info.driver);
         let device = Arc::new(Device::new(instance, adapter, limits)?);
         let mut lane = Lane::new(&device, options.staging_bytes)?;

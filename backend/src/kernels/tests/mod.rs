@@ -1,0 +1,35 @@
+//! The lowering without a device: the arithmetic of the shaders' addressing, done again in Rust, against the layout algebra,
+//! and what every op becomes.
+
+mod addressing;
+mod lowering;
+
+use super::{Operand, StorageKind};
+use crate::device::Limits;
+use crate::graph::{DType, Shape};
+use crate::layout::Layout;
+
+/// A machine of the given vector width; the other limits are the least that Vulkan allows, but for the bindings.
+fn limits(subgroup_size: u32) -> Limits {
+    Limits {
+        max_image_2d: 4096,
+        max_storage_buffer_range: 1 << 27,
+        storage_buffer_alignment: 256,
+        max_allocation: 1 << 30,
+        max_workgroup_invocations: 128,
+        max_workgroup_size: [128, 128, 64],
+        max_workgroup_count: [65535; 3],
+        max_shared_memory: 16384,
+        max_storage_bindings: 8,
+        subgroup_size,
+        heap_bytes: 1 << 32,
+    }
+}
+
+/// An operand at home in tiles of `h` rows of axis 1.
+fn home(dtype: DType, shape: Shape, h: u32) -> Operand {
+    let layout = Layout::rtile(&shape, dtype.lanes(), 1, h, 4096, u32::MAX).unwrap();
+    let slots = layout.width();
+    let pitch = dtype.quant_texels().map_or(slots, |q| slots.div_ceil(4) * (4 * q + 1));
+    Operand { dtype, view: layout.view(), storage: StorageKind::Buffer, pitch }
+}

@@ -46,7 +46,7 @@ pub struct AdapterInfo {
     pub limits: Limits,
 }
 
-/// The devices that speak Vulkan 1.1 and compute, real GPUs before CPU drivers. An empty list is no error.
+/// The devices that speak Vulkan 1.1 and compute, real GPUs before CPU drivers; at least one, or an error.
 pub fn adapters() -> Result<Vec<AdapterInfo>> {
     let instance = Instance::new(Validation::Off)?;
     Ok(enumerate(&instance)?.into_iter().map(|a| a.info).collect())
@@ -86,6 +86,9 @@ pub(super) fn enumerate(instance: &Instance) -> Result<Vec<Adapter>> {
     let mut found = Vec::new();
     for device in devices {
         found.extend(describe(instance, device)?);
+    }
+    if found.is_empty() {
+        return Err(Error::NoDevice { reason: "no driver has a device that computes with Vulkan 1.1".to_owned() });
     }
     // Stable: devices of one kind keep the loader's order.
     found.sort_by_key(|a| a.info.kind);
@@ -127,7 +130,8 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     if has(khr::driver_properties::NAME) {
         query = query.push_next(&mut driver);
     }
-    // SAFETY: every struct of the chain is core in 1.1 or of an extension the device has, and lives until the call returns.
+    // SAFETY: every struct of the chain is core in 1.1 or of an extension the device has, and lives until the call
+    // returns.
     unsafe { instance.raw.get_physical_device_properties2(raw, &mut query) };
     let limits = query.properties.limits;
 

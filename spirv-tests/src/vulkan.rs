@@ -33,20 +33,23 @@ impl VulkanDevice {
 
     /// Fails with the messages that validation sent, if any.
     pub fn assert_valid(&self) {
-        let gpu = self.engine.gpu();
-        assert_eq!(gpu.validation_count(), 0, "{:#?}", gpu.validation_messages());
+        let log = self.engine.gpu().validation();
+        let messages = log.messages();
+        assert_eq!(log.count(), 0, "the first message is {}", messages.first().map_or("lost", String::as_str));
     }
 
     /// Texels of a tensor, which must be zero wherever no element is.
     fn texels(&self, tensor: &Tensor, what: &str) -> Result<Vec<u8>, String> {
         let texels = self.engine.gpu().download(tensor.storage()).map_err(|e| e.to_string())?;
         let home = tensor.home();
-        let clean = home.pack(&home.unpack(&texels));
-        let stained = texels.chunks_exact(16).zip(clean.chunks_exact(16)).filter(|(a, b)| a != b).count();
-        match texels.chunks_exact(16).zip(clean.chunks_exact(16)).position(|(a, b)| a != b) {
+        let clean = home.unpack(&texels).and_then(|linear| home.pack(&linear)).map_err(|e| e.to_string())?;
+        let pairs = texels.chunks_exact(16).zip(clean.chunks_exact(16)).enumerate();
+        let stained: Vec<usize> = pairs.filter(|(_, (texel, clean))| texel != clean).map(|(at, _)| at).collect();
+        match stained.first() {
             None => Ok(texels),
             Some(first) => Err(format!(
-                "{what}: padding is not zero in {stained} texels, the first at ({}, {}) of {} x {}",
+                "{what}: padding is not zero in {} texels, the first at ({}, {}) of {} x {}",
+                stained.len(),
                 first % home.width as usize,
                 first / home.width as usize,
                 home.width,

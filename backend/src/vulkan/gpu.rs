@@ -15,7 +15,7 @@ use super::error::{Error, Result};
 use super::instance::{Instance, ValidationLog};
 use super::options::GpuOptions;
 use super::pipeline::{Pipeline, Pipelines};
-use super::storage::Storage;
+use super::storage::{Object, Storage};
 use super::transfer::Lane;
 
 /// An opened device. Share it in an `Arc`; every method may be called from any thread.
@@ -66,6 +66,12 @@ impl Gpu {
             buffer: Self::zeroed(&device, &mut lane, StorageKind::Buffer, 1, 1)?,
             image: Self::zeroed(&device, &mut lane, StorageKind::Image, 1, 1)?,
         };
+        for dummy in [&dummies.buffer, &dummies.image] {
+            match &dummy.0.object {
+                Object::Buffer { raw, .. } => device.instance.log.never_touched(raw.raw),
+                Object::Image(image) => device.instance.log.never_touched(image.view),
+            }
+        }
         Ok(Arc::new(Self {
             dummies,
             pipelines: Pipelines::new(&device, options.max_pipelines)?,

@@ -24,6 +24,8 @@ const MAX_MESSAGES: usize = 256;
 pub struct ValidationLog {
     count: AtomicU64,
     messages: Mutex<Vec<String>>,
+    /// Handles of objects that shaders bind and never touch.
+    untouched: Mutex<Vec<u64>>,
 }
 
 impl ValidationLog {
@@ -35,6 +37,11 @@ impl ValidationLog {
     /// The first few hundred messages.
     pub fn messages(&self) -> Vec<String> {
         lock(&self.messages).clone()
+    }
+
+    /// Takes hazards on this object for what they are: the layer counts what a shader might touch before specialization.
+    pub(super) fn never_touched(&self, handle: impl vk::Handle) {
+        lock(&self.untouched).push(handle.as_raw());
     }
 
     fn push(&self, message: String) {
@@ -176,11 +183,16 @@ unsafe extern "system" fn on_message(
     user: *mut c_void,
 ) -> vk::Bool32 {
     // SAFETY: the layer passes valid callback data, and `user` is the log that outlives the messenger.
-    let (log, text) = unsafe {
+    let (log, text, hazard, object) = unsafe {
         let data = &*data;
         let text = data.message_as_c_str().map_or_else(String::new, |t| t.to_string_lossy().into_owned());
-        (&*user.cast::<ValidationLog>().cast_const(), text)
+        let hazard = data.message_id_name_as_c_str().is_some_and(|name| name.to_bytes().starts_with(b"SYNC-HAZARD"));
+        let object = (data.object_count > 0).then(|| (*data.p_objects).object_handle);
+        (&*user.cast::<ValidationLog>().cast_const(), text, hazard, object)
     };
+    if hazard && object.is_some_and(|handle| lock(&log.untouched).contains(&handle)) {
+        return vk::FALSE;
+    }
     if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
         log::error!("validation: {text}");
     } else {

@@ -34,14 +34,14 @@ impl VulkanDevice {
     /// Fails with the messages that validation sent, if any.
     pub fn assert_valid(&self) {
         let gpu = self.engine.gpu();
-        assert_eq!(gpu.validation_count(), 0, "{:#?}", gpu.validation_messages());
+        assert_eq!(gpu.validation().count(), 0, "{:#?}", gpu.validation_messages());
     }
 
     /// Texels of a tensor, which must be zero wherever no element is.
     fn texels(&self, tensor: &Tensor, what: &str) -> Result<Vec<u8>, String> {
         let texels = self.engine.gpu().download(tensor.storage()).map_err(|e| e.to_string())?;
         let home = tensor.home();
-        let clean = home.pack(&home.unpack(&texels));
+        let clean = home.unpack(&texels).and_then(|linear| home.pack(&linear)).map_err(|e| e.to_string())?;
         let stained = texels.chunks_exact(16).zip(clean.chunks_exact(16)).filter(|(a, b)| a != b).count();
         match texels.chunks_exact(16).zip(clean.chunks_exact(16)).position(|(a, b)| a != b) {
             None => Ok(texels),

@@ -14,6 +14,7 @@ fn limits(subgroup_size: u32) -> Limits {
     Limits {
         max_image_2d: 4096,
         max_storage_buffer_range: 1 << 27,
+        max_bound_bytes: u64::MAX,
         storage_buffer_alignment: 256,
         max_allocation: 1 << 30,
         max_workgroup_invocations: 128,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fblayout::device::LimitsClamp;
 use fblayout::engine::{Engine, EngineOptions, Tensor};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::StorageChoice;
@@ -20,9 +21,17 @@ pub struct VulkanDevice {
 }
 
 impl VulkanDevice {
-    /// Opens the device; validation by `FBL_VALIDATION`.
+    /// Opens the device; validation by `FBL_VALIDATION`, limits by `FBL_LIMITS`.
     pub fn open(storage: StorageChoice) -> Result<Self, String> {
-        let options = EngineOptions { storage, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
+        Self::open_clamped(storage, None)
+    }
+
+    /// Opens the device with its limits made stricter.
+    pub fn open_clamped(storage: StorageChoice, clamp: Option<LimitsClamp>) -> Result<Self, String> {
+        let mut options = EngineOptions { storage, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
+        if clamp.is_some() {
+            options.gpu.limits_clamp = clamp;
+        }
         Ok(Self { engine: Engine::open(0, &options).map_err(|e| e.to_string())? })
     }
 

@@ -131,8 +131,13 @@ impl Engine {
         tensor.read(&self.gpu)
     }
 
-    /// Whether an engine opened on this adapter would compile the graph; the error says why not. Opens nothing.
-    pub fn supports(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
+    /// Whether [`Engine::compile`] would plan this graph; the error says why not.
+    pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
+        Self::would_support(self.gpu.adapter(), &self.options, graph)
+    }
+
+    /// [`Engine::supports`] of an engine that is not open yet.
+    pub fn would_support(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
         Ok(plan::supports(graph, &options.gpu.limits(adapter), options.storage)?)
     }

@@ -97,7 +97,12 @@ impl Gpu {
         &self.device.instance.log
     }
 
-    /// The texts of [`Self::validation`] so far.
+    /// Number of validation messages so far.
+    pub fn validation_count(&self) -> u64 {
+        self.validation().count()
+    }
+
+    /// Their texts, the first few hundred.
     pub fn validation_messages(&self) -> Vec<String> {
         self.validation().messages()
     }

@@ -67,7 +67,7 @@ impl Engine for Link {
     }
 
     fn supports(adapter: &Adapter, graph: &Graph) -> Result<(), String> {
-        engine::Engine::supports(&adapter.info, &adapter.options, graph).map_err(text)
+        engine::Engine::would_support(&adapter.info, &adapter.options, graph).map_err(text)
     }
 
     fn memory_free(&self) -> u64 {

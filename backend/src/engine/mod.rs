@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::device::Limits;
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
+use crate::layout::Illegal;
 use crate::plan::{self, Footprint, Home, Plan, PlanError, Size, StorageChoice};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
@@ -54,6 +55,9 @@ pub enum Error {
     /// The graph is not well formed.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// Texels that do not fit a layout.
+    #[error(transparent)]
+    Layout(#[from] Illegal),
     /// An environment variable does not parse.
     #[error("{name}: {why}")]
     Option {
@@ -127,10 +131,10 @@ impl Engine {
         tensor.read(&self.gpu)
     }
 
-    /// Whether [`Engine::compile`] would plan this graph; the error says why not.
-    pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
+    /// Whether an engine opened on this adapter would compile the graph; the error says why not. Opens nothing.
+    pub fn supports(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
-        Ok(plan::supports(graph, self.limits(), self.options.storage)?)
+        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.storage)?)
     }
 
     /// What [`Engine::compile`] would do with this graph.

@@ -11,19 +11,29 @@
 //! | `view` | [`View`], other logical axes over the same positions |
 //! | `strided` | the decision behind every view: is this strided window a regrouping of digits? |
 //! | `transform` | chains of transforms, applied step by step |
+//! | `compose` | a whole chain at once, as a map of element numbers |
+//! | `tiles` | maps of tile numbers: composition, inverse |
+//! | `legality` | whether a consumer's tiles survive a chain, and where they come from |
+//! | `pack` | between the host's linear bytes and the physical order |
 
+mod compose;
 mod home;
 mod illegal;
+mod legality;
+mod pack;
 mod rtile;
 mod strided;
 #[cfg(test)]
 mod tests;
+mod tiles;
 mod transform;
 mod verify;
 mod view;
 
 pub use home::{Axis, Digit, Layout, Place, Position};
 pub use illegal::Illegal;
+pub use legality::{Legality, Side, Tiling};
 pub use rtile::{TileTarget, tile_rule};
+pub use tiles::{TileDigit, TileMap};
 pub use transform::{Broken, Chain, Transform};
 pub use view::{Term, View, ViewAxis};

@@ -37,6 +37,8 @@ struct Segment {
 struct Tail {
     /// Linear index at which the axis ends.
     end: u64,
+    /// Its top digit.
+    digit: usize,
     /// Values of its top digit that hold elements.
     used: u64,
     /// All values of its top digit.
@@ -87,7 +89,7 @@ impl Linear {
 
         let mut inner = 1u64;
         let mut terms = axis.terms.iter();
-        let mut tail = Tail { end: self.total, used: 1, radix: 1, padding: Vec::new() };
+        let mut tail = Tail { end: self.total, digit: 0, used: 1, radix: 1, padding: Vec::new() };
         for term in terms.by_ref() {
             tail.radix = u64::from(term.radix);
             tail.used = tail.radix.min(extent.div_ceil(inner));
@@ -100,6 +102,7 @@ impl Linear {
         if inner < extent {
             return Err(Illegal::ExceedsPadding { axis: number, extent, padded: inner });
         }
+        tail.digit = self.digits.len() - 1;
         tail.padding = terms.copied().collect();
         self.tails.push(tail);
         Ok(())
@@ -203,15 +206,14 @@ impl Linear {
             step = digit.weight * digit.radix;
             at += 1;
         }
-        self.inherit_padding(stride * extent, &mut terms);
+        self.inherit_padding(at - 1, stride * extent, &mut terms);
         Ok(terms)
     }
 
-    /// Lets an axis that ends with an old one keep the padding that follows.
-    fn inherit_padding(&self, end: u64, terms: &mut Vec<Term>) {
-        let (Some(tail), Some(last)) = (self.tails.iter().find(|tail| tail.end == end), terms.last_mut()) else {
-            return;
-        };
+    /// Lets an axis that ends with an old one, in its top digit, keep the padding that follows.
+    fn inherit_padding(&self, digit: usize, end: u64, terms: &mut Vec<Term>) {
+        let tail = self.tails.iter().find(|tail| tail.end == end && tail.digit == digit);
+        let (Some(tail), Some(last)) = (tail, terms.last_mut()) else { return };
         let values = u64::from(last.radix) * tail.radix;
         if values.is_multiple_of(tail.used) {
             last.radix = (values / tail.used) as u32;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::naive::{Naive, index_of, indices};
 use super::shapes::{self, Draw};
-use crate::layout::{Chain, Illegal, Layout, Place, Position, Transform, View};
+use crate::layout::{Axis, Chain, Digit, Illegal, Layout, Place, Position, Transform, View};
 
 /// Applies the draws that are legal, skips those that are not, and checks after each.
 fn check_chain(layout: &Layout, draws: &[Draw]) -> (usize, usize) {
@@ -37,7 +37,7 @@ fn check_chain(layout: &Layout, draws: &[Draw]) -> (usize, usize) {
 fn l6_l10_accepted_chains_show_the_right_elements() {
     let (legal, refused) = (Cell::new(0), Cell::new(0));
     let chains = (shapes::layout(300), prop::collection::vec(shapes::draw(), 1..7));
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(1200));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(2500));
     runner
         .run(&chains, |(layout, draws)| {
             let (ok, err) = check_chain(&layout, &draws);
@@ -133,6 +133,20 @@ proptest! {
             prop_assert_eq!(elements.contains(&view.address(&index)), inside);
         }
     }
+}
+
+/// Axis 0 in digits 3, 3, 3 (the top one for padding above 12): a window of elements 0 and 6 ends with the axis, within its middle digit.
+#[test]
+fn a_window_inherits_the_padding_of_its_own_top_digit_only() {
+    let digit = |stride| Digit { axis: 0, stride, radix: 3 };
+    let layout = Layout {
+        axes: vec![Axis { extent: 12, padded: 27 }],
+        lane: vec![digit(1), digit(9)],
+        x: vec![digit(3)],
+        y: vec![],
+    };
+    let window = Transform::Strided { extents: vec![2], strides: vec![6], offset: 0 };
+    assert_eq!(assert_chain(&layout, &[window]).axes[0].padded, 2);
 }
 
 fn plain(extents: [u32; 4], row_axis: usize) -> Layout {

@@ -57,7 +57,7 @@ vec4 quad(uint c4, uint i1, uint i2, uint i3) {
 ivec4 quad_words(uint c4, uint i1, uint i2, uint i3) {
     if (BY_QUADS) {
         uvec4 i = source(0u, i1, i2, i3);
-        return ivec4(A_fetch(A_texel(c4, i.y, i.z, i.w)));
+        return A_load4i(c4, i.y, i.z, i.w);
     }
     ivec4 v = ivec4(0);
     for (uint k = 0u; k < 4u; k++) {

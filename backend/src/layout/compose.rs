@@ -4,8 +4,8 @@ use super::strided::Linear;
 use super::{Digit, Illegal, Layout, Place, Position, View, ViewAxis};
 
 impl Layout {
-    /// The host's linear form as a layout: one row of one-element slots, x is the number of the element. A view of it is a map of
-    /// element numbers, which [`View::compose`] applies to any home.
+    /// The host's linear form as a layout: one row of one-element slots, x is the number of the element. A view of it
+    /// is a map of element numbers, which [`View::compose`] applies to any home.
     ///
     /// # Errors
     /// An empty axis, or more elements than an index holds.
@@ -19,10 +19,11 @@ impl Layout {
 }
 
 impl View {
-    /// The view whose element k is the element of `self` with the number that `elements` (a view of [`Layout::linear`]) puts k at.
+    /// The view whose element k is the element of `self` with the number that `elements` (a view of [`Layout::linear`])
+    /// puts k at.
     ///
-    /// A whole chain composed at once is legal when its result is: a cut that a later step joins again never meets the digits of
-    /// this view, as it does step by step.
+    /// With a whole chain composed at once only the result has to regroup the digits of this view. Step by step, every
+    /// cut has to, even one that a later step joins again.
     ///
     /// # Errors
     /// `elements` leaves this view, or does not regroup its digits.

@@ -1,14 +1,14 @@
 //! May a consumer read a tensor tile by tile through a chain of transforms, and which tile is where?
 //!
-//! The source is numbered by tiles: lane and y are the position in the tile, x is the number of the tile. The chain, composed with that
-//! home, shows on each destination axis which digits stay in the tile and which choose it.
+//! The source is numbered by tiles: lane and y are the position in the tile, x is the number of the tile. The chain,
+//! composed with that home, shows on each destination axis which digits stay in the tile and which choose it.
 
 use super::strided::Linear;
 use super::view::{Term, ViewAxis};
 use super::{Axis, Chain, Digit, Illegal, Layout, Place, TileDigit, TileMap, View};
 
-/// The tiles of a tensor: `h` elements of the row axis by `w` elements of the column axis, numbered column axis first, then row axis,
-/// then the other axes in order. Tiles at the upper ends may be partial.
+/// The tiles of a tensor: `h` elements of the row axis by `w` elements of the column axis, numbered column axis first,
+/// then row axis, then the other axes in order. Tiles at the upper ends may be partial.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tiling {
     /// Extents of the tensor.
@@ -37,14 +37,15 @@ pub enum Side {
 pub enum Legality {
     /// Destination tile t is source tile G(t), element by element.
     Strict(TileMap),
-    /// With w rows by h columns, destination tile t is source tile G(t), rows and columns exchanged: the consumer reads the same
-    /// tiles in its other direction. G may broadcast too.
+    /// With w rows by h columns, destination tile t is source tile G(t), rows and columns exchanged: the consumer reads
+    /// the same tiles in its other direction. G may broadcast too.
     Transposed(TileMap),
     /// Only smaller tiles `(h, w)`, which divide the ones asked for, are strict: the map is of those.
     SubTile(TileMap, (u32, u32)),
     /// Strict, but this many destination tiles read each source tile.
     Broadcast(TileMap, u32),
-    /// Tiles straddle the ends of an axis; with that axis padded to whole tiles before it is joined or after it is split, they would not.
+    /// Tiles straddle the ends of an axis; with that axis padded to whole tiles before it is joined or after it is
+    /// split, they would not.
     NeedsPad {
         /// Whose axis.
         side: Side,
@@ -94,7 +95,7 @@ impl Tiling {
 
     /// Decides how a consumer whose tiles lie on axes `row` and `col` of the chain's result may read this tensor.
     pub fn legality(&self, chain: &Chain, row: usize, col: usize) -> Legality {
-        let elements = match Layout::linear(&self.extents) {
+        let elements = match self.layout().and_then(|_| Layout::linear(&self.extents)) {
             Ok(linear) => chain.apply(&linear.view()),
             Err(why) => return Legality::Illegal { why, at_step: 0 },
         };
@@ -129,7 +130,7 @@ impl Tiling {
     fn largest_sub_tile(&self, consumer: &Consumer<'_>) -> Result<(TileMap, (u32, u32)), Illegal> {
         let divisors = |n: u32| (1..=n).filter(move |&d| n.is_multiple_of(d));
         let mut tiles: Vec<(u32, u32)> = divisors(self.h).flat_map(|h| divisors(self.w).map(move |w| (h, w))).collect();
-        tiles.sort_by_key(|&(h, w)| std::cmp::Reverse((h * w, h.min(w))));
+        tiles.sort_by_key(|&(h, w)| std::cmp::Reverse((u64::from(h) * u64::from(w), h.min(w))));
         let mut last = Err(Illegal::EmptyTile { h: self.h, lanes: self.w });
         for (h, w) in tiles {
             last = consumer.map(&Self { h, w, ..self.clone() }, Direction::Same).map(|map| (map, (h, w)));
@@ -140,7 +141,8 @@ impl Tiling {
         last
     }
 
-    /// The padding that would keep tiles of `size` whole on an axis: tiles straddle the ends of the shorter of the two axes.
+    /// The padding that would keep tiles of `size` whole on an axis: tiles straddle the ends of the shorter of the two
+    /// axes.
     fn padding(&self, elements: &View, (source, destination): (usize, usize), size: u32) -> Option<Legality> {
         let ends = [
             (elements.axes[destination].extent, Side::Destination, destination),
@@ -219,7 +221,8 @@ impl Consumer<'_> {
     }
 }
 
-/// The digits of an axis that choose the tile, after those that stay in it: `in_tile` is the place and the size it must keep.
+/// The digits of an axis that choose the tile, after those that stay in it: `in_tile` is the place and the size it must
+/// keep.
 fn tile_digits(number: usize, axis: &ViewAxis, in_tile: Option<(Place, u32)>) -> Result<Vec<TileDigit>, Illegal> {
     let mut outer = &axis.terms[..];
     let mut tiles = axis.extent;

@@ -1,7 +1,8 @@
 //! Where element (i0, i1, i2, i3) lives: mixed-radix digits of the axes, assigned to physical places.
 //!
-//! A layout is a bijection from the padded index box to the physical box by construction; a reshape regroups digits, a permute
-//! renames them, an expansion is an axis with no digit. What is not provably so is an `Err` that says which axis and which cut.
+//! A layout is a bijection from the padded index box to the physical box by construction; a reshape regroups digits, a
+//! permute renames them, an expansion is an axis with no digit. What is not provably so is an `Err` that says which
+//! axis and which cut.
 //!
 //! | file | idea |
 //! |---|---|

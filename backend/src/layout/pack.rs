@@ -13,8 +13,8 @@ impl Layout {
         self.axes.iter().map(|axis| axis.extent as usize).product()
     }
 
-    /// The same home counted in slots: axis 0 is as many times shorter as a slot has elements. Quantized tensors are packed by it, a block
-    /// being one element.
+    /// The same home counted in slots: axis 0 is as many times shorter as a slot has elements. Quantized tensors are
+    /// packed by it, a block being one element.
     ///
     /// # Errors
     /// The lane is not the inner end of axis 0, or axis 0 does not fill its last slot.
@@ -40,7 +40,8 @@ impl Layout {
         Ok(Self { axes, lane: Vec::new(), x: in_slots(normal.x), y: in_slots(normal.y) })
     }
 
-    /// Puts linear elements at their places: slot (x, y) starts at element `(y width + x) lanes` of the result; padding is the default.
+    /// Puts linear elements at their places: slot (x, y) starts at element `(y width + x) lanes` of the result; padding
+    /// is the default.
     ///
     /// # Errors
     /// `linear` does not have one value per element.
@@ -83,8 +84,8 @@ impl Layout {
         })
     }
 
-    /// Calls `visit(from, to, run)` for runs that are neighbours in both forms: `run` elements from number `start + from` on lie at
-    /// `to` on. Positions are sums of one summand per axis, read from tables, so there is no division per element.
+    /// Calls `visit(from, to, run)` for elements that are neighbours in both forms: those from number `start + from` on
+    /// lie at `to` on. Positions are sums of one summand per axis, read from tables: no division per element.
     fn for_each_run(
         &self,
         start: usize,

@@ -13,8 +13,9 @@ pub struct TileDigit {
     pub stride: u32,
 }
 
-/// Which source tile a destination tile is read from (`G` of the paper): source = offset + sum of digit times stride, over the
-/// mixed-radix digits of the destination tile number, innermost first. Always in normal form, so equal maps are equal values.
+/// Which source tile a destination tile is read from (`G` of the paper): source = offset + sum of digit times stride,
+/// over the mixed-radix digits of the destination tile number, innermost first. Always in normal form, so equal maps
+/// are equal values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TileMap {
     digits: Vec<TileDigit>,

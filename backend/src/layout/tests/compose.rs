@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn l6_a_composed_chain_shows_the_right_elements(layout in shapes::layout(300), draws in prop::collection::vec(shapes::draw(), 0..5)) {
+    fn l6_a_composed_chain_shows_the_right_elements(layout in shapes::layout(300), draws in shapes::draws(0..5)) {
         let (_, naive, elements) = legal_chain(&layout.extents(), &draws);
         if let Ok(view) = layout.view().compose(&elements) {
             naive.assert_shown_by(&view, &layout);
@@ -38,8 +38,8 @@ proptest! {
     #[test]
     fn l5_composition_is_associative(
         layout in shapes::layout(200),
-        first in prop::collection::vec(shapes::draw(), 0..4),
-        second in prop::collection::vec(shapes::draw(), 0..4),
+        first in shapes::draws(0..4),
+        second in shapes::draws(0..4),
     ) {
         let (_, between, a) = legal_chain(&layout.extents(), &first);
         let (chain, _, b) = legal_chain(&between.extents, &second);

@@ -1,5 +1,5 @@
-//! Properties of the layout algebra, named after the list in the design: L1 bijection, L2 pack and unpack, L4 inverses, L5 composition,
-//! L6 views against plain index arithmetic, L7 legality of tiles, L8 normal forms, L10 illegal chains.
+//! Properties of the layout algebra, named after the list in the design: L1 bijection, L2 pack and unpack, L4 inverses,
+//! L5 composition, L6 views against plain index arithmetic, L7 legality of tiles, L8 normal forms, L10 illegal chains.
 
 mod compose;
 mod legality;

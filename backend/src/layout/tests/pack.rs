@@ -1,4 +1,5 @@
-//! L2 and L3, the host half: packing puts every element at its address and zeros elsewhere, and unpacking brings it back.
+//! L2 and L3, the host half: packing puts every element at its address and zeros elsewhere, and unpacking brings it
+//! back.
 
 use proptest::prelude::*;
 

@@ -163,6 +163,11 @@ impl Graph {
         }
     }
 
+    /// Every value.
+    pub fn ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..).map(ValueId).take(self.values.len())
+    }
+
     /// The value of this name in the graph, if the id is one of its own.
     pub fn value(&self, id: ValueId) -> Option<&Value> {
         self.values.get(id.index())
@@ -210,8 +215,7 @@ impl Graph {
             Some(value) => value.kind == Kind::Computed && writer[id.index()].is_none(),
             None => true,
         };
-        let all = (0..).map(ValueId).take(self.values.len());
-        match all.chain(self.kept.iter().copied()).find(|&id| unwritten(id)) {
+        match self.ids().chain(self.kept.iter().copied()).find(|&id| unwritten(id)) {
             Some(id) => {
                 let value = self.value(id).map_or_else(String::new, |v| format!(" {:?}", v.name));
                 Err(GraphError::Value { value: format!("{}{value}", id.0), rule: "no node computes it".into() })

@@ -1,62 +1,95 @@
-//! The engine behind the plugin.
+//! The engine behind the plugin: `fblayout`'s own.
 
+use std::sync::Arc;
+
+use fblayout::engine::{self, EngineOptions};
 use fblayout::graph::{DType, Graph, Shape, ValueId};
+use fblayout::vulkan::{AdapterInfo, AdapterKind};
 
 use crate::engine::{Description, Engine};
 use crate::memory::Home;
 
-/// A device opened by `fblayout`. The engine that opens one is not part of this build, so there are none.
-pub enum Link {}
+/// A device opened by `fblayout`.
+pub struct Link(Arc<engine::Engine>);
 
-/// A tensor of a [`Link`].
-#[derive(Clone)]
-pub enum Tensor {}
+/// A device that can be opened, and the environment's wishes for it.
+pub struct Adapter {
+    info: AdapterInfo,
+    options: EngineOptions,
+}
+
+/// A graph, and the program recorded for the tensors it was last run with.
+pub struct Program {
+    graph: Graph,
+    recorded: Option<engine::Program>,
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
 
 impl Home for Link {
-    type Tensor = Tensor;
+    type Tensor = engine::Tensor;
 
-    fn create(&self, _: DType, _: Shape) -> Result<Tensor, String> {
-        match *self {}
+    fn create(&self, dtype: DType, shape: Shape) -> Result<Self::Tensor, String> {
+        self.0.create(dtype, shape).map_err(text)
     }
 
-    fn write(&self, tensor: &Tensor, _: &[u8]) -> Result<(), String> {
-        match *tensor {}
+    fn write(&self, tensor: &Self::Tensor, bytes: &[u8]) -> Result<(), String> {
+        self.0.write(tensor, bytes).map_err(text)
     }
 
-    fn read(&self, tensor: &Tensor) -> Result<Vec<u8>, String> {
-        match *tensor {}
+    fn read(&self, tensor: &Self::Tensor) -> Result<Vec<u8>, String> {
+        self.0.read(tensor).map_err(text)
     }
 }
 
 impl Engine for Link {
-    type Adapter = std::convert::Infallible;
-    type Program = std::convert::Infallible;
+    type Adapter = Adapter;
+    type Program = Program;
 
-    fn adapters() -> Result<Vec<Self::Adapter>, String> {
-        Ok(Vec::new())
+    fn adapters() -> Result<Vec<Adapter>, String> {
+        let options = EngineOptions::from_env().map_err(text)?;
+        let adapters = engine::Engine::adapters().map_err(text)?;
+        Ok(adapters.into_iter().map(|info| Adapter { info, options: options.clone() }).collect())
     }
 
-    fn describe(adapter: &Self::Adapter) -> Description {
-        match *adapter {}
+    fn describe(adapter: &Adapter) -> Description {
+        Description {
+            name: adapter.info.name.clone(),
+            integrated: adapter.info.kind == AdapterKind::Integrated,
+            memory: adapter.options.gpu.limits(&adapter.info).heap_bytes,
+        }
     }
 
-    fn open(adapter: &Self::Adapter) -> Result<Self, String> {
-        match *adapter {}
+    fn open(adapter: &Adapter) -> Result<Self, String> {
+        engine::Engine::open(adapter.info.index, &adapter.options).map(Self).map_err(text)
     }
 
-    fn supports(adapter: &Self::Adapter, _: &Graph) -> Result<(), String> {
-        match *adapter {}
+    fn supports(adapter: &Adapter, graph: &Graph) -> Result<(), String> {
+        engine::Engine::supports(&adapter.info, &adapter.options, graph).map_err(text)
     }
 
     fn memory_free(&self) -> u64 {
-        match *self {}
+        let memory = self.0.gpu().memory();
+        let within_limit = memory.limit.saturating_sub(memory.in_use);
+        memory.free.map_or(within_limit, |free| free.min(within_limit))
     }
 
-    fn compile(&self, _: &Graph) -> Result<Self::Program, String> {
-        match *self {}
+    fn compile(&self, graph: &Graph) -> Result<Program, String> {
+        Ok(Program { graph: graph.clone(), recorded: None })
     }
 
-    fn run(&self, program: &mut Self::Program, _: &[(ValueId, Tensor)]) -> Result<(), String> {
-        match *program {}
+    fn run(&self, program: &mut Program, externals: &[(ValueId, engine::Tensor)]) -> Result<(), String> {
+        let fits = |recorded: &engine::Program| externals.iter().all(|(id, tensor)| recorded.is_bound(*id, tensor));
+        if !program.recorded.as_ref().is_some_and(fits) {
+            // The old recording's memory goes before the new one's is taken.
+            program.recorded = None;
+            program.recorded = Some(self.0.compile(&program.graph, externals).map_err(text)?);
+        }
+        match &mut program.recorded {
+            Some(recorded) => recorded.run().map_err(text),
+            None => Err("the graph was not recorded".into()),
+        }
     }
 }

@@ -146,6 +146,12 @@ fn soft_max_back_is_the_gradient_of_soft_max() {
 }
 
 #[test]
+fn a_masked_row_is_zero() {
+    let x = Array { shape: [2, 2, 1, 1], data: vec![1.0, 1.0, f64::NEG_INFINITY, f64::NEG_INFINITY] };
+    assert_eq!(run(Op::SoftMax { scale: 1.0 }, &[&x], x.shape).data, [0.5, 0.5, 0.0, 0.0]);
+}
+
+#[test]
 fn cross_entropy_back_is_the_gradient_of_cross_entropy() {
     let (x, g) = (array([7, 3, 1, 1], 1), Array { shape: [1; 4], data: vec![1.5] });
     // Rows of labels sum to 1, which the gradient assumes.

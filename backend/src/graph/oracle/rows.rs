@@ -2,9 +2,12 @@
 
 use crate::graph::{Array, Op, Shape};
 
-/// Softmax of a row in place. A row of -inf alone has no softmax and becomes NaN, as the division says.
+/// Softmax of a row in place. A row of -inf alone, all of it masked, becomes zero.
 pub(super) fn soft_max_row(row: &mut [f64]) {
     let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max == f64::NEG_INFINITY {
+        return row.fill(0.0);
+    }
     let mut sum = 0.0;
     for x in row.iter_mut() {
         *x = (*x - max).exp();

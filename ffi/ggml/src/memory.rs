@@ -50,8 +50,7 @@ pub enum MemoryError {
 pub enum Lifetime {
     /// The uncovered bytes keep their values (weights, caches, optimizer state).
     Persistent,
-    /// The record is dropped, because a graph allocator recycles addresses only of dead tensors; its device storage waits for the
-    /// root to come back, as it does each time the same graph runs, until the epoch ends.
+    /// The record is dropped, because a graph allocator recycles addresses only of dead tensors; its device storage is parked.
     Epoch,
 }
 
@@ -163,19 +162,29 @@ impl Source<'_> {
     }
 }
 
+/// Storage without a record. It waits for its root to come back, as it does whenever the same graph is computed or allocated
+/// again, so that a recorded program finds the tensors that it was recorded with.
+#[derive(Debug)]
+struct Parked<T> {
+    tensor: T,
+    /// The last epoch that used it.
+    epoch: u64,
+}
+
 /// Contents of one buffer: disjoint records by offset, over a background of one value.
 #[derive(Debug)]
 pub struct Memory<H: Home> {
     size: usize,
     background: u8,
     records: BTreeMap<usize, Record<H::Tensor>>,
-    parked: HashMap<Root, H::Tensor>,
+    parked: HashMap<Root, Parked<H::Tensor>>,
+    epoch: u64,
 }
 
 impl<H: Home> Memory<H> {
     /// A buffer of `size` zero bytes.
     pub fn new(size: usize) -> Self {
-        Self { size, background: 0, records: BTreeMap::new(), parked: HashMap::new() }
+        Self { size, background: 0, records: BTreeMap::new(), parked: HashMap::new(), epoch: 0 }
     }
 
     /// Sets every byte.
@@ -187,10 +196,19 @@ impl<H: Home> Memory<H> {
         }
     }
 
-    /// Forgets every record: a new epoch of a compute buffer.
+    /// Forgets every record: a new epoch of a compute buffer. Storage that the old epoch did not use is freed.
     pub fn reset(&mut self) {
-        self.records.clear();
-        self.parked.clear();
+        self.parked.retain(|_, parked| parked.epoch == self.epoch);
+        for (offset, record) in std::mem::take(&mut self.records) {
+            self.park(offset, record);
+        }
+        self.epoch += 1;
+    }
+
+    fn park(&mut self, offset: usize, record: Record<H::Tensor>) {
+        if let Record { geometry: Some(geometry), device: Some(tensor), .. } = record {
+            self.parked.insert(Root { offset, geometry }, Parked { tensor, epoch: self.epoch });
+        }
     }
 
     /// Copies the bytes from `start` on to `out`.
@@ -350,11 +368,9 @@ impl<H: Home> Memory<H> {
             }
             // Nothing fails from here on, so that an error leaves the old records whole.
             for offset in overlapped {
-                if let Some(Record { geometry: Some(geometry), device: Some(tensor), .. }) =
-                    self.records.remove(&offset)
-                    && lifetime == Lifetime::Epoch
-                {
-                    self.parked.insert(Root { offset, geometry }, tensor);
+                match self.records.remove(&offset) {
+                    Some(record) if lifetime == Lifetime::Epoch => self.park(offset, record),
+                    _ => {}
                 }
             }
             self.records.extend(remnants.into_iter().map(|(offset, bytes)| (offset, Record::raw(bytes))));
@@ -362,7 +378,7 @@ impl<H: Home> Memory<H> {
                 geometry: Some(root.geometry),
                 len: root.geometry.nbytes,
                 host,
-                device: self.parked.remove(root),
+                device: self.parked.remove(root).map(|parked| parked.tensor),
                 device_fresh: false,
             };
             self.records.insert(root.offset, record);

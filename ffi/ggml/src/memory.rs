@@ -9,8 +9,9 @@ use fblayout::graph::{DType, Shape};
 
 use crate::record::{Geometry, Root};
 
-/// Host copies of at most this many bytes are kept beside a fresh device copy.
-const SMALL: usize = 64 << 10;
+/// Records of at most this many bytes may have a host copy beside a fresh device copy, and are uploaded when they are used; larger
+/// ones go to the device when they are written whole. Tests reach both sides with little data.
+const SMALL: usize = if cfg!(test) { 96 } else { 64 << 10 };
 
 /// Device storage of whole tensors; calls are ordered after all submitted work and complete on return.
 pub trait Home {
@@ -312,8 +313,7 @@ impl<H: Home> Memory<H> {
             return Ok(());
         }
         if start == root.offset && end == root.end() {
-            self.carve(home, root, lifetime, Old::Discard)?.replace(source.to_host());
-            return Ok(());
+            return self.replace(home, root, lifetime, source);
         }
         if root.geometry.nbytes > 0 {
             self.carve(home, root, lifetime, Old::Keep)?;
@@ -328,6 +328,27 @@ impl<H: Home> Memory<H> {
             covered = to;
         }
         self.fill_gap(covered, end, start, source);
+        Ok(())
+    }
+
+    /// Writes all of a root. A large one goes straight to its home, without a copy on the host, if the device takes it.
+    fn replace(&mut self, home: &H, root: &Root, lifetime: Lifetime, source: Source<'_>) -> Result<(), MemoryError> {
+        if let Source::Bytes(bytes) = source
+            && bytes.len() > SMALL
+            && root.geometry.home().is_some()
+        {
+            let uploaded = self.housed(home, root, lifetime, Old::Discard).and_then(|(tensor, record)| {
+                home.write(&tensor, bytes).map_err(MemoryError::Device)?;
+                record.host = Host::Absent;
+                record.device_fresh = true;
+                Ok(())
+            });
+            match uploaded {
+                Ok(()) => return Ok(()),
+                Err(why) => log::debug!("{} bytes stay on the host for now: {why}", bytes.len()),
+            }
+        }
+        self.carve(home, root, lifetime, Old::Discard)?.replace(source.to_host());
         Ok(())
     }
 

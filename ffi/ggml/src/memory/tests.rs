@@ -106,6 +106,20 @@ fn chunks_make_one_upload_and_the_host_copy_of_a_large_root_is_dropped() {
 }
 
 #[test]
+fn a_large_root_written_whole_has_no_host_copy() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 12));
+    let weights = root(0, 3, 64, 50);
+    let bytes = pattern(weights.geometry.nbytes, 1);
+    memory.write(&home, &weights, PERSISTENT, 0, &bytes).expect("in range");
+    assert!(matches!(memory.records[&0].host, Host::Absent));
+    assert_eq!(*memory.device_input(&home, &weights, PERSISTENT).expect("has a home").0.borrow(), bytes);
+    assert_eq!(home.writes.get(), 1);
+    home.fail.set(true);
+    memory.write(&home, &weights, PERSISTENT, 0, &pattern(bytes.len(), 9)).expect("the host takes it");
+    assert_eq!(read(&mut memory, &home, 5, 100), pattern(bytes.len(), 9)[5..105]);
+}
+
+#[test]
 fn a_whole_fill_needs_no_read_back() {
     let (home, mut memory) = (MockHome::default(), Memory::new(1 << 20));
     let gradient = root(0, 0, 1 << 12, 16);

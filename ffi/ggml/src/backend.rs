@@ -18,7 +18,7 @@ use crate::guard::{borrow, guard};
 use crate::memory::Lifetime;
 use crate::record::Root;
 use crate::snapshot::{self, Place, Snapshot};
-use crate::translate::translate;
+use crate::translate::{Translation, translate};
 
 /// Names this kind of backend to hosts.
 static GUID: Guid = [0x6c, 0x1e, 0x5d, 0x0a, 0x97, 0x42, 0x4f, 0x83, 0xb1, 0x2c, 0x3a, 0xee, 0x58, 0x04, 0xd7, 0x69];
@@ -143,12 +143,15 @@ impl<E: Engine> Backend<E> {
         if let Some(plan) = plans.by_structure(structure, uid) {
             return self.run(plan);
         }
-        let plan = self.plan(&snapshot, &buffers.known)?;
+        let translation = translate(&snapshot)?;
+        if translation.graph.nodes.is_empty() {
+            return Ok(());
+        }
+        let plan = self.plan(&translation, &buffers.known)?;
         self.run(plans.insert(structure, uid, plan))
     }
 
-    fn plan(&self, snapshot: &Snapshot, buffers: &[Weak<Buffer<E>>]) -> Result<Plan<E>, String> {
-        let translation = translate(snapshot)?;
+    fn plan(&self, translation: &Translation, buffers: &[Weak<Buffer<E>>]) -> Result<Plan<E>, String> {
         translation.graph.verify().map_err(|error| error.to_string())?;
         let program = self.engine.compile(&translation.graph)?;
         let externals = translation

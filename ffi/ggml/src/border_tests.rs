@@ -1,6 +1,6 @@
 //! The vtables, called as ggml calls them, on an engine made of oracles.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -194,7 +194,7 @@ fn bad_calls_are_refused_without_harm() {
     // SAFETY: null is what is tested.
     unsafe {
         (iface.set_tensor.expect("set"))(buffer.0, tensor, std::ptr::null(), 0, 4);
-        (iface.get_tensor.expect("set"))(buffer.0, std::ptr::null(), (&raw mut *&mut [0_u8; 4]).cast::<c_void>(), 0, 4);
+        (iface.get_tensor.expect("set"))(buffer.0, std::ptr::null(), [0_u8; 4].as_mut_ptr().cast(), 0, 4);
         (iface.set_tensor.expect("set"))(std::ptr::null_mut(), tensor, [0_u8; 4].as_ptr().cast(), 0, 4);
         assert!((iface.get_base.expect("set"))(std::ptr::null_mut()).is_null());
         let compute = (*plugin.backend).iface.graph_compute.expect("set");

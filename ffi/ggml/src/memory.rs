@@ -9,8 +9,9 @@ use fblayout::graph::{DType, Shape};
 
 use crate::record::{Geometry, Root};
 
-/// Host copies of at most this many bytes are kept beside a fresh device copy.
-const SMALL: usize = 64 << 10;
+/// Records of at most this many bytes may have a host copy beside a fresh device copy, and are uploaded when they are used; larger
+/// ones go to the device when they are written whole. Tests reach both sides with little data.
+const SMALL: usize = if cfg!(test) { 96 } else { 64 << 10 };
 
 /// Device storage of whole tensors; calls are ordered after all submitted work and complete on return.
 pub trait Home {
@@ -50,8 +51,7 @@ pub enum MemoryError {
 pub enum Lifetime {
     /// The uncovered bytes keep their values (weights, caches, optimizer state).
     Persistent,
-    /// The record is dropped, because a graph allocator recycles addresses only of dead tensors; its device storage waits for the
-    /// root to come back, as it does each time the same graph runs, until the epoch ends.
+    /// The record is dropped, because a graph allocator recycles addresses only of dead tensors; its device storage is parked.
     Epoch,
 }
 
@@ -163,19 +163,29 @@ impl Source<'_> {
     }
 }
 
+/// Storage without a record. It waits for its root to come back, as it does whenever the same graph is computed or allocated
+/// again, so that a recorded program finds the tensors that it was recorded with.
+#[derive(Debug)]
+struct Parked<T> {
+    tensor: T,
+    /// The last epoch that used it.
+    epoch: u64,
+}
+
 /// Contents of one buffer: disjoint records by offset, over a background of one value.
 #[derive(Debug)]
 pub struct Memory<H: Home> {
     size: usize,
     background: u8,
     records: BTreeMap<usize, Record<H::Tensor>>,
-    parked: HashMap<Root, H::Tensor>,
+    parked: HashMap<Root, Parked<H::Tensor>>,
+    epoch: u64,
 }
 
 impl<H: Home> Memory<H> {
     /// A buffer of `size` zero bytes.
     pub fn new(size: usize) -> Self {
-        Self { size, background: 0, records: BTreeMap::new(), parked: HashMap::new() }
+        Self { size, background: 0, records: BTreeMap::new(), parked: HashMap::new(), epoch: 0 }
     }
 
     /// Sets every byte.
@@ -187,10 +197,19 @@ impl<H: Home> Memory<H> {
         }
     }
 
-    /// Forgets every record: a new epoch of a compute buffer.
+    /// Forgets every record: a new epoch of a compute buffer. Storage that the old epoch did not use is freed.
     pub fn reset(&mut self) {
-        self.records.clear();
-        self.parked.clear();
+        self.parked.retain(|_, parked| parked.epoch == self.epoch);
+        for (offset, record) in std::mem::take(&mut self.records) {
+            self.park(offset, record);
+        }
+        self.epoch += 1;
+    }
+
+    fn park(&mut self, offset: usize, record: Record<H::Tensor>) {
+        if let Record { geometry: Some(geometry), device: Some(tensor), .. } = record {
+            self.parked.insert(Root { offset, geometry }, Parked { tensor, epoch: self.epoch });
+        }
     }
 
     /// Copies the bytes from `start` on to `out`.
@@ -294,8 +313,7 @@ impl<H: Home> Memory<H> {
             return Ok(());
         }
         if start == root.offset && end == root.end() {
-            self.carve(home, root, lifetime, Old::Discard)?.replace(source.to_host());
-            return Ok(());
+            return self.replace(home, root, lifetime, source);
         }
         if root.geometry.nbytes > 0 {
             self.carve(home, root, lifetime, Old::Keep)?;
@@ -310,6 +328,27 @@ impl<H: Home> Memory<H> {
             covered = to;
         }
         self.fill_gap(covered, end, start, source);
+        Ok(())
+    }
+
+    /// Writes all of a root. A large one goes straight to its home, without a copy on the host, if the device takes it.
+    fn replace(&mut self, home: &H, root: &Root, lifetime: Lifetime, source: Source<'_>) -> Result<(), MemoryError> {
+        if let Source::Bytes(bytes) = source
+            && bytes.len() > SMALL
+            && root.geometry.home().is_some()
+        {
+            let uploaded = self.housed(home, root, lifetime, Old::Discard).and_then(|(tensor, record)| {
+                home.write(&tensor, bytes).map_err(MemoryError::Device)?;
+                record.host = Host::Absent;
+                record.device_fresh = true;
+                Ok(())
+            });
+            match uploaded {
+                Ok(()) => return Ok(()),
+                Err(why) => log::debug!("{} bytes stay on the host for now: {why}", bytes.len()),
+            }
+        }
+        self.carve(home, root, lifetime, Old::Discard)?.replace(source.to_host());
         Ok(())
     }
 
@@ -350,11 +389,9 @@ impl<H: Home> Memory<H> {
             }
             // Nothing fails from here on, so that an error leaves the old records whole.
             for offset in overlapped {
-                if let Some(Record { geometry: Some(geometry), device: Some(tensor), .. }) =
-                    self.records.remove(&offset)
-                    && lifetime == Lifetime::Epoch
-                {
-                    self.parked.insert(Root { offset, geometry }, tensor);
+                match self.records.remove(&offset) {
+                    Some(record) if lifetime == Lifetime::Epoch => self.park(offset, record),
+                    _ => {}
                 }
             }
             self.records.extend(remnants.into_iter().map(|(offset, bytes)| (offset, Record::raw(bytes))));
@@ -362,7 +399,7 @@ impl<H: Home> Memory<H> {
                 geometry: Some(root.geometry),
                 len: root.geometry.nbytes,
                 host,
-                device: self.parked.remove(root),
+                device: self.parked.remove(root).map(|parked| parked.tensor),
                 device_fresh: false,
             };
             self.records.insert(root.offset, record);

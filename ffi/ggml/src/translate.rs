@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fblayout::graph::{DType, Desc, Family, Graph, Op, Operand, Shape, ValueId, linear_strides};
+use fblayout::graph::{DType, Desc, Family, Graph, GraphError, Op, Operand, Shape, ValueId, linear_strides};
 
 use crate::memory::Lifetime;
 use crate::ops::{self, Pick};
@@ -136,13 +136,13 @@ impl<'a> Translator<'a> {
             if self.may_write(&op, &inputs, external, desc.shape) {
                 self.out.graph.node_into(name, op, inputs, external);
             } else {
-                let value = self.out.graph.node_as(name.clone(), op, inputs, desc).map_err(|e| e.to_string())?;
+                let value = self.out.graph.node_as(name.clone(), op, inputs, desc).map_err(rule)?;
                 let copied = vec![self.out.graph.whole(value)];
                 self.out.graph.node_into(name, Op::Copy, copied, external);
             }
             external
         } else {
-            self.out.graph.node_as(name, op, inputs, desc).map_err(|e| e.to_string())?
+            self.out.graph.node_as(name, op, inputs, desc).map_err(rule)?
         };
         self.current.insert(slot, value);
         Ok(())
@@ -304,6 +304,14 @@ fn refuse_overlaps(bindings: &[Binding]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What a node breaks, without the node's name, which [`translate`] adds.
+fn rule(error: GraphError) -> String {
+    match error {
+        GraphError::Shape { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
 }
 
 fn source(node: &Tensor, pick: Pick) -> Result<usize, String> {

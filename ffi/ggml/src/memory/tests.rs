@@ -106,6 +106,20 @@ fn chunks_make_one_upload_and_the_host_copy_of_a_large_root_is_dropped() {
 }
 
 #[test]
+fn a_large_root_written_whole_has_no_host_copy() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 12));
+    let weights = root(0, 3, 64, 50);
+    let bytes = pattern(weights.geometry.nbytes, 1);
+    memory.write(&home, &weights, PERSISTENT, 0, &bytes).expect("in range");
+    assert!(matches!(memory.records[&0].host, Host::Absent));
+    assert_eq!(*memory.device_input(&home, &weights, PERSISTENT).expect("has a home").0.borrow(), bytes);
+    assert_eq!(home.writes.get(), 1);
+    home.fail.set(true);
+    memory.write(&home, &weights, PERSISTENT, 0, &pattern(bytes.len(), 9)).expect("the host takes it");
+    assert_eq!(read(&mut memory, &home, 5, 100), pattern(bytes.len(), 9)[5..105]);
+}
+
+#[test]
 fn a_whole_fill_needs_no_read_back() {
     let (home, mut memory) = (MockHome::default(), Memory::new(1 << 20));
     let gradient = root(0, 0, 1 << 12, 16);
@@ -132,7 +146,7 @@ fn a_root_over_others_takes_their_bytes_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_root_that_comes_back_within_an_epoch_finds_its_storage() {
+fn a_root_that_comes_back_finds_its_storage() {
     let (home, mut memory) = (MockHome::default(), Memory::new(256));
     let (input, result) = (root(0, 0, 16, 1), root(0, 0, 1, 1));
     memory.write(&home, &input, EPOCH, 0, &pattern(64, 1)).expect("in range");
@@ -140,13 +154,18 @@ fn a_root_that_comes_back_within_an_epoch_finds_its_storage() {
     memory.device_output(&home, &result, EPOCH).expect("has a home");
     memory.mark_device_written(&result);
     memory.write(&home, &input, EPOCH, 0, &pattern(64, 9)).expect("in range");
-    let second = memory.device_input(&home, &input, EPOCH).expect("has a home");
-    assert!(Rc::ptr_eq(&first.0, &second.0));
-    assert_eq!(*second.0.borrow(), pattern(64, 9));
+    let same_epoch = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(Rc::ptr_eq(&first.0, &same_epoch.0));
+    assert_eq!(*same_epoch.0.borrow(), pattern(64, 9));
     memory.reset();
-    let third = memory.device_input(&home, &input, EPOCH).expect("has a home");
-    assert!(!Rc::ptr_eq(&first.0, &third.0));
-    assert!(third.0.borrow().iter().all(|&byte| byte == 0));
+    assert_eq!(read(&mut memory, &home, 0, 64), [0; 64], "its content ended with the epoch");
+    let next_epoch = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(Rc::ptr_eq(&first.0, &next_epoch.0));
+    assert_eq!(*next_epoch.0.borrow(), [0; 64]);
+    memory.reset();
+    memory.reset();
+    let later = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(!Rc::ptr_eq(&first.0, &later.0), "an epoch without it frees it");
 }
 
 #[test]

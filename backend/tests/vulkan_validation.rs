@@ -9,12 +9,12 @@ use vulkan_support::{affine, affine_constants, groups};
 #[test]
 fn core_validation_counts_a_mistake() {
     let gpu = Gpu::open(0, &GpuOptions { validation: Validation::Core, ..GpuOptions::default() }).unwrap();
-    assert_eq!(gpu.validation_count(), 0);
+    assert_eq!(gpu.validation().count(), 0);
     let whole = affine();
     // Reflection that forgets the last binding: the pipeline's layout lacks what the shader uses.
     let forgetful = Shader { bindings: &whole.bindings[..3], ..whole };
     let _ = gpu.pipeline(&forgetful, &[(112, 1)]);
-    assert!(gpu.validation_count() > 0);
+    assert!(gpu.validation().count() > 0);
     let messages = gpu.validation_messages();
     assert!(messages.iter().any(|m| m.contains("VUID-VkComputePipelineCreateInfo-layout")), "{messages:?}");
 }

@@ -27,9 +27,15 @@ void main() {
     }
     vec4 total = vec4(0.0);
     if (4u * p.c < D_n0 && D_inside(p.i1, p.i2, p.i3)) {
-        for (uint i = 0u; i < B_n0; i++) {
-            if (uint(B_loadi(i, 0u, 0u, 0u)) == p.i1) {
-                total += A_load4(p.c, i, 0u, 0u);
+        for (uint first = 0u; first < B_n0; first += 4u) {
+            bvec4 named = equal(B_load4i(first / 4u, 0u, 0u, 0u), ivec4(int(p.i1)));
+            // Most output rows have no name among any four ids.
+            if (any(named)) {
+                for (uint k = 0u; k < 4u; k++) {
+                    if (named[k] && first + k < B_n0) {
+                        total += A_load4(p.c, first + k, 0u, 0u);
+                    }
+                }
             }
         }
     }

@@ -218,6 +218,21 @@ int NAME(_loadi)(uint i0, uint i1, uint i2, uint i3) {
     return int(NAME(_fetch)(NAME(_texel_of)(i0, i1, i2, i3))[NAME(_lane)(i0, i1, i2, i3) % 4u]);
 }
 
+// Elements 4 c4 .. 4 c4 + 3 of axis 0 of an I32 operand, zero from extent 0 on where they are gathered.
+ivec4 NAME(_load4i)(uint c4, uint i1, uint i2, uint i3) {
+    if (NAME(_lane_axis) == 0u) {
+        return ivec4(NAME(_fetch)(NAME(_texel)(c4, i1, i2, i3)));
+    }
+    ivec4 v = ivec4(0);
+    for (uint k = 0u; k < 4u; k++) {
+        uint i0 = 4u * c4 + k;
+        if (i0 < NAME(_n0)) {
+            v[k] = NAME(_loadi)(i0, i1, i2, i3);
+        }
+    }
+    return v;
+}
+
 // Elements 4 c4 .. 4 c4 + 3 of axis 0, any float dtype. The first of them must be below extent 0; what the components
 // beyond extent 0 hold is unspecified (operand_mask zeroes them).
 vec4 NAME(_load4)(uint c4, uint i1, uint i2, uint i3) {

@@ -70,8 +70,9 @@ float frequency(uint pair) {
     return f;
 }
 
-// Cosine and sine to about 1e-7 for angles up to 2^17; the built-in ones promise 2^-11 within one turn only. The quarter
-// turns are taken off in three parts of pi/2, the first two of which have few enough bits for exact products.
+// Cosine and sine to 1e-7 for angles up to 2^13 and 2e-6 up to 2^17, where the angle itself is rounded by 8e-3; the built-in
+// ones promise 2^-11 within one turn only. The quarter turns are taken off in three parts of pi/2, the first two of which
+// have few enough bits for exact products.
 vec2 cos_sin(float angle) {
     float turns = round(angle * 0.636619772367581);
     precise float r = angle - turns * 1.5703125;

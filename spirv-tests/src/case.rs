@@ -1,8 +1,9 @@
 //! One op on given data.
 
-use fblayout::graph::{Array, DType, Desc, Graph, Node, Op, Operand, Shape, ValueId, decode, encode, oracle};
+use fblayout::graph::{Array, DType, Desc, Graph, Node, Op, Operand, Shape, ValueId, encode, oracle};
 
 use crate::Fill;
+use crate::reference::{contents, operands, written};
 
 /// A graph of one node and the bytes of its external values.
 #[derive(Clone, Debug)]
@@ -79,10 +80,7 @@ impl Case {
 
     /// The values that the node writes, in the oracle's order.
     pub fn outputs(&self) -> Vec<ValueId> {
-        match self.node().updates.as_slice() {
-            [] => vec![self.node().output],
-            updates => updates.to_vec(),
-        }
+        written(self.node())
     }
 
     /// Dtype and shape of a value.
@@ -98,13 +96,7 @@ impl Case {
 
     /// What the operands show, as the device's bytes say (quantized data is already rounded).
     pub fn inputs(&self) -> Vec<Array> {
-        let show = |operand: &Operand| {
-            let (_, bytes) = self.data.iter().find(|(id, _)| *id == operand.value).expect("operands have data");
-            let dtype = self.desc(operand.value).dtype;
-            let numbers = decode(dtype, bytes).expect("cases use whole blocks");
-            Array { shape: operand.shape, data: operand.indices().map(|i| numbers[i as usize]).collect() }
-        };
-        self.node().inputs.iter().map(show).collect()
+        operands(self.node(), &contents(&self.graph, &self.data))
     }
 
     /// What the node's written values must hold, in f64.

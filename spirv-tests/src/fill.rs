@@ -28,9 +28,13 @@ pub enum Fill {
 }
 
 /// A small generator of uniform numbers (xorshift64*), the same on every machine.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u32) -> Self {
+        Self((u64::from(seed) + 1) * 0x9e37_79b9_7f4a)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -39,7 +43,7 @@ impl Random {
     }
 
     /// An integer in `0 .. n`.
-    fn below(&mut self, n: u32) -> u32 {
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
         (self.next() % u64::from(n)) as u32
     }
 
@@ -52,7 +56,7 @@ impl Random {
 impl Fill {
     /// Elements of a tensor in linear order. `seed` tells operands of a case apart.
     pub fn make(&self, dtype: DType, shape: &Shape, seed: u32) -> Vec<f32> {
-        let mut random = Random((u64::from(seed) + 1) * 0x9e37_79b9_7f4a);
+        let mut random = Random::new(seed);
         let count = usize::try_from(elements(shape)).expect("test tensors fit memory");
         let row = shape[0] as usize;
         match self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fblayout::device::LimitsClamp;
 use fblayout::engine::{Engine, EngineOptions, Tensor};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::StorageChoice;
@@ -20,9 +21,17 @@ pub struct VulkanDevice {
 }
 
 impl VulkanDevice {
-    /// Opens the device; validation by `FBL_VALIDATION`.
+    /// Opens the device; validation by `FBL_VALIDATION`, limits by `FBL_LIMITS`.
     pub fn open(storage: StorageChoice) -> Result<Self, String> {
-        let options = EngineOptions { storage, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
+        Self::open_clamped(storage, None)
+    }
+
+    /// Opens the device with its limits made stricter.
+    pub fn open_clamped(storage: StorageChoice, clamp: Option<LimitsClamp>) -> Result<Self, String> {
+        let mut options = EngineOptions { storage, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
+        if clamp.is_some() {
+            options.gpu.limits_clamp = clamp;
+        }
         Ok(Self { engine: Engine::open(0, &options).map_err(|e| e.to_string())? })
     }
 
@@ -33,20 +42,23 @@ impl VulkanDevice {
 
     /// Fails with the messages that validation sent, if any.
     pub fn assert_valid(&self) {
-        let gpu = self.engine.gpu();
-        assert_eq!(gpu.validation_count(), 0, "{:#?}", gpu.validation_messages());
+        let log = self.engine.gpu().validation();
+        let messages = log.messages();
+        assert_eq!(log.count(), 0, "the first message is {}", messages.first().map_or("lost", String::as_str));
     }
 
     /// Texels of a tensor, which must be zero wherever no element is.
     fn texels(&self, tensor: &Tensor, what: &str) -> Result<Vec<u8>, String> {
         let texels = self.engine.gpu().download(tensor.storage()).map_err(|e| e.to_string())?;
         let home = tensor.home();
-        let clean = home.pack(&home.unpack(&texels));
-        let stained = texels.chunks_exact(16).zip(clean.chunks_exact(16)).filter(|(a, b)| a != b).count();
-        match texels.chunks_exact(16).zip(clean.chunks_exact(16)).position(|(a, b)| a != b) {
+        let clean = home.unpack(&texels).and_then(|linear| home.pack(&linear)).map_err(|e| e.to_string())?;
+        let pairs = texels.chunks_exact(16).zip(clean.chunks_exact(16)).enumerate();
+        let stained: Vec<usize> = pairs.filter(|(_, (texel, clean))| texel != clean).map(|(at, _)| at).collect();
+        match stained.first() {
             None => Ok(texels),
             Some(first) => Err(format!(
-                "{what}: padding is not zero in {stained} texels, the first at ({}, {}) of {} x {}",
+                "{what}: padding is not zero in {} texels, the first at ({}, {}) of {} x {}",
+                stained.len(),
                 first % home.width as usize,
                 first / home.width as usize,
                 home.width,
@@ -71,10 +83,7 @@ impl Device for VulkanDevice {
             .iter()
             .map(|(id, tensor)| self.texels(tensor, &format!("operand {} before the run", id.index())))
             .collect::<Result<Vec<_>, _>>()?;
-        for tensor in read.iter().filter_map(|&id| program.kept(id)) {
-            self.engine.gpu().fill(tensor.storage(), POISON).map_err(|e| e.to_string())?;
-        }
-        program.poison(POISON).map_err(text)?;
+        self.engine.poison(&program, POISON).map_err(text)?;
         program.run().map_err(text)?;
 
         for ((id, tensor), before) in externals.iter().zip(before) {
@@ -85,7 +94,8 @@ impl Device for VulkanDevice {
         }
         let external = |id: ValueId| externals.iter().find(|(e, _)| *e == id).map(|(_, tensor)| tensor);
         let content = |&id: &ValueId| {
-            let tensor = program.kept(id).or_else(|| external(id)).ok_or("a value that is neither kept nor external")?;
+            let tensor =
+                program.kept(id).or_else(|| external(id)).ok_or("a value that is neither kept nor external")?;
             self.texels(tensor, "output")?;
             self.engine.read(tensor).map_err(text)
         };

@@ -62,7 +62,7 @@ fn optimizer() {
 fn adjoint_pairs() {
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
-        let failures = adjoints().iter().filter_map(|pair| pair.check(&device).err());
+        let failures = adjoints().into_iter().filter_map(|pair| pair.check(&device).err());
         let lines: Vec<String> = failures.map(|f| format!("{storage:?} {f}")).collect();
         assert!(lines.is_empty(), "{} pairs fail\n{}", lines.len(), lines.join("\n"));
         device.assert_valid();

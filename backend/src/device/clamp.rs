@@ -7,8 +7,8 @@ use super::presets;
 
 /// Upper bounds to put on a device's limits; an absent field leaves the device's own value.
 ///
-/// A clamp only ever makes a limit stricter: sizes and counts take the minimum, the alignment takes the maximum. The one
-/// exception is `subgroup_size`, a scheduling hint, which is replaced.
+/// A clamp only ever makes a limit stricter: sizes and counts take the minimum, the alignment takes the maximum. The
+/// one exception is `subgroup_size`, a scheduling hint, which is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsClamp {

@@ -34,8 +34,8 @@ pub(super) fn find(name: &str) -> Option<LimitsClamp> {
     PRESETS.into_iter().find(|(known, _)| *known == name).map(|(_, clamp)| clamp)
 }
 
-/// What every Vulkan 1.1 device must offer: table "Required Limits" of the specification; the allocation size is the least
-/// `maxMemoryAllocationSize` of maintenance3. The subgroup size has no useful minimum.
+/// What every Vulkan 1.1 device must offer: table "Required Limits" of the specification; the allocation size is the
+/// least `maxMemoryAllocationSize` of maintenance3. The subgroup size has no useful minimum.
 const VULKAN_MINIMUM: LimitsClamp = LimitsClamp {
     max_image_2d: Some(4096),
     max_storage_buffer_range: Some(128 * MIB),
@@ -50,9 +50,9 @@ const VULKAN_MINIMUM: LimitsClamp = LimitsClamp {
     ..NONE
 };
 
-/// Adreno 830. Image size and the 128 MiB binding range as the driver reports them; field reports of LoRA training on this
-/// chip found that the *sum* of a dispatch's buffers is capped at 128 MiB too, so the preset takes the strict reading. 32 KiB of shared
-/// memory and waves of 64 as in Mesa's freedreno tables; 1024 invocations.
+/// Adreno 830. Image size and the 128 MiB binding range as the driver reports them; field reports of LoRA training on
+/// this chip found that the *sum* of a dispatch's buffers is capped at 128 MiB too, so the preset takes the strict
+/// reading. 32 KiB of shared memory and waves of 64 as in Mesa's freedreno tables; 1024 invocations.
 const ADRENO_830: LimitsClamp = LimitsClamp {
     max_image_2d: Some(16384),
     max_storage_buffer_range: Some(128 * MIB),
@@ -64,17 +64,11 @@ const ADRENO_830: LimitsClamp = LimitsClamp {
     ..NONE
 };
 
-/// Mali-G715. Warps of 16 (Arm GPU data sheet); shared memory lives in the 32 KiB load/store cache; Arm's guides advise at most
-/// 64 threads a group as baseline, but 1024 are allowed on this generation, so only what the hardware fixes is clamped.
-const MALI_G715: LimitsClamp = LimitsClamp {
-    max_workgroup_invocations: Some(1024),
-    max_workgroup_count: Some([65535; 3]),
-    max_shared_memory: Some(32 * KIB),
-    subgroup_size: Some(16),
-    ..NONE
-};
+/// Mali-G715: warps of 16, and shared memory that lives in the 32 KiB load/store cache (Arm's GPU data sheet).
+const MALI_G715: LimitsClamp = LimitsClamp { max_shared_memory: Some(32 * KIB), subgroup_size: Some(16), ..NONE };
 
-/// AMD in wave64 mode (GCN, and RDNA by request): 64 lanes, 16384 texels, 1024 invocations, 64 KiB of LDS of which 32 KiB are portable.
+/// AMD in wave64 mode (GCN, and RDNA by request): 64 lanes, images of 16384 texels, 1024 invocations, and the 32 KiB of
+/// shared memory that all of its drivers grant.
 const AMD_WAVE64: LimitsClamp = LimitsClamp {
     max_image_2d: Some(16384),
     max_workgroup_invocations: Some(1024),

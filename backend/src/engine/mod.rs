@@ -11,7 +11,8 @@ use std::sync::Arc;
 use crate::device::Limits;
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
-use crate::plan::{self, Footprint, Home, PlanError, Size, StorageChoice};
+use crate::layout::Illegal;
+use crate::plan::{self, Footprint, Home, Plan, PlanError, Size, StorageChoice};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -54,6 +55,9 @@ pub enum Error {
     /// The graph is not well formed.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// Texels that do not fit a layout.
+    #[error(transparent)]
+    Layout(#[from] Illegal),
     /// An environment variable does not parse.
     #[error("{name}: {why}")]
     Option {
@@ -129,16 +133,32 @@ impl Engine {
 
     /// Whether [`Engine::compile`] would plan this graph; the error says why not.
     pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
+        Self::would_support(self.gpu.adapter(), &self.options, graph)
+    }
+
+    /// [`Engine::supports`] of an engine that is not open yet.
+    pub fn would_support(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
-        Ok(plan::supports(graph, self.limits(), self.options.storage)?)
+        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.storage)?)
+    }
+
+    /// What [`Engine::compile`] would do with this graph.
+    pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
+        graph.verify()?;
+        Ok(plan::plan(graph, self.limits(), self.options.storage, &DeviceMemory(&self.gpu))?)
     }
 
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
-        graph.verify()?;
-        let plan = plan::plan(graph, self.limits(), self.options.storage, &DeviceMemory(&self.gpu))?;
+        let plan = self.plan(graph)?;
         log::info!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
         Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
+    }
+
+    /// Sets every word of the memory that a run writes before it reads (kept results and the arena) to `pattern`, so that a test sees
+    /// what the run leaves unwritten.
+    pub fn poison(&self, program: &Program, pattern: u32) -> Result<(), Error> {
+        program.written().iter().try_for_each(|storage| Ok(self.gpu.fill(storage, pattern)?))
     }
 }
 

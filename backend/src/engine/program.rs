@@ -14,7 +14,9 @@ use super::{Error, Tensor};
 pub struct Program {
     plan: Plan,
     kept: HashMap<ValueId, Tensor>,
-    externals: Vec<(ValueId, Tensor)>,
+    externals: HashMap<ValueId, Tensor>,
+    /// Storages of kept values and of the arena.
+    written: Vec<Storage>,
     tape: Tape,
 }
 
@@ -66,7 +68,12 @@ impl Program {
             })
             .collect();
         let tape = Tape::record(gpu, &steps, tape)?;
-        Ok(Self { plan, kept, externals: externals.into_iter().collect(), tape })
+        let own = |(slot, storage): (&plan::Slot, Storage)| match slot.owner {
+            Owner::External(_) => None,
+            Owner::Kept(_) | Owner::Arena { .. } => Some(storage),
+        };
+        let written = plan.slots.iter().zip(storages).filter_map(own).collect();
+        Ok(Self { plan, kept, externals, written, tape })
     }
 
     /// Runs everything once and waits.
@@ -85,9 +92,14 @@ impl Program {
         self.kept.get(&value)
     }
 
-    /// Tensors the program was compiled with.
-    pub fn externals(&self) -> &[(ValueId, Tensor)] {
-        &self.externals
+    /// Whether the program was compiled with this tensor for the external value.
+    pub fn is_bound(&self, value: ValueId, tensor: &Tensor) -> bool {
+        self.externals.get(&value).is_some_and(|bound| bound.same(tensor))
+    }
+
+    /// The storages that a run writes before it reads them.
+    pub(super) fn written(&self) -> &[Storage] {
+        &self.written
     }
 
     /// What was decided.

@@ -50,10 +50,10 @@ impl Tensor {
             let Desc { dtype, shape } = self.desc();
             return Err(Error::Length { given, expected, dtype, shape });
         }
-        Ok(gpu.upload(self.storage(), &self.home().pack(bytes))?)
+        Ok(gpu.upload(self.storage(), &self.home().pack(bytes)?)?)
     }
 
     pub(super) fn read(&self, gpu: &Arc<Gpu>) -> Result<Vec<u8>, Error> {
-        Ok(self.home().unpack(&gpu.download(self.storage())?))
+        Ok(self.home().unpack(&gpu.download(self.storage())?)?)
     }
 }

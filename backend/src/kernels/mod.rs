@@ -111,8 +111,7 @@ pub struct Refusal(pub String);
 
 /// Lowers one op, or says why not. `inputs` in the op's operand order; an op in place has its written input's view as `output`.
 ///
-/// The op writes the padded box of `output`, with zeros outside the extents. The input of a Copy is a view in the output's
-/// shape already. An input may share its storage with the output where both have the same view and the op is elementwise or
+/// The op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
 /// works on rows; every other op needs storage of its own for its output.
 ///
 /// # Errors

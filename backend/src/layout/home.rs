@@ -110,8 +110,8 @@ impl Layout {
         Position { x: coordinate(&self.x), y: coordinate(&self.y), lane: coordinate(&self.lane) }
     }
 
-    /// The normal form: no digit of radix 1, no two neighbours that are one digit. Two layouts of equal axes have equal normal
-    /// forms exactly when they put every element at the same position.
+    /// The normal form: no digit of radix 1, no two neighbours that are one digit. Two layouts of equal axes have equal
+    /// normal forms exactly when they put every element at the same position.
     pub fn normalize(&self) -> Self {
         let merge = |digits: &[Digit]| {
             let mut merged: Vec<Digit> = Vec::with_capacity(digits.len());

@@ -169,4 +169,18 @@ pub enum Illegal {
         /// Elements of a slot.
         lanes: u32,
     },
+    /// A map of tiles that has no inverse.
+    #[error("the map of {tiles} tiles is not a bijection")]
+    NotABijection {
+        /// Number of destination tiles.
+        tiles: u32,
+    },
+    /// Host memory of the wrong length.
+    #[error("{given} elements given where there are {expected}")]
+    WrongLength {
+        /// Elements given.
+        given: usize,
+        /// Elements of the tensor.
+        expected: usize,
+    },
 }

@@ -1,7 +1,8 @@
 //! Where element (i0, i1, i2, i3) lives: mixed-radix digits of the axes, assigned to physical places.
 //!
-//! A layout is a bijection from the padded index box to the physical box by construction; a reshape regroups digits, a permute
-//! renames them, an expansion is an axis with no digit. What is not provably so is an `Err` that says which axis and which cut.
+//! A layout is a bijection from the padded index box to the physical box by construction; a reshape regroups digits, a
+//! permute renames them, an expansion is an axis with no digit. What is not provably so is an `Err` that says which
+//! axis and which cut.
 //!
 //! | file | idea |
 //! |---|---|
@@ -11,19 +12,29 @@
 //! | `view` | [`View`], other logical axes over the same positions |
 //! | `strided` | the decision behind every view: is this strided window a regrouping of digits? |
 //! | `transform` | chains of transforms, applied step by step |
+//! | `compose` | a whole chain at once, as a map of element numbers |
+//! | `tiles` | maps of tile numbers: composition, inverse |
+//! | `legality` | whether a consumer's tiles survive a chain, and where they come from |
+//! | `pack` | between the host's linear bytes and the physical order |
 
+mod compose;
 mod home;
 mod illegal;
+mod legality;
+mod pack;
 mod rtile;
 mod strided;
 #[cfg(test)]
 mod tests;
+mod tiles;
 mod transform;
 mod verify;
 mod view;
 
 pub use home::{Axis, Digit, Layout, Place, Position};
 pub use illegal::Illegal;
+pub use legality::{Legality, Side, Tiling};
 pub use rtile::{TileTarget, tile_rule};
+pub use tiles::{TileDigit, TileMap};
 pub use transform::{Broken, Chain, Transform};
 pub use view::{Term, View, ViewAxis};

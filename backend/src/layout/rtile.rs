@@ -19,18 +19,19 @@ pub struct TileTarget {
 
 /// Chooses the R-Tile `(row_axis, h)` of a plain tensor: one rule for every dtype and shape.
 ///
-/// A tile is `h` rows of one slot each, stored as `h` neighbouring texels; wider tiles are runs of these. The constraints, in the
-/// order in which they decide:
+/// A tile is `h` rows of one slot each, stored as `h` neighbouring texels; wider tiles are runs of these. The
+/// constraints, in the order in which they decide:
 ///
-/// * **C2** the `h` texels that a column-direction reader fetches together lie in one cache line, so `h <= line_texels`;
-///   of 4, 2, 1 the largest such `h` comes first: it serves both directions equally.
-/// * **C3** among the axes 1.. of more than one element, the one whose rounding to `h` pads least, and less than 10 %. When every axis
-///   pads more, the next smaller `h` is tried; `h = 1` never pads. (The rounding of axis 0 to whole slots is the same for all.)
+/// * **C2** the `h` texels that a column-direction reader fetches together lie in one line of the cache: `h` is at most
+///   `line_texels`. Of 4, 2, 1 the largest such `h` comes first: it serves both directions equally.
+/// * **C3** among the axes 1.. of more than one element, the one whose rounding to `h` pads least, and less than 10 %.
+///   When every axis pads more, the next smaller `h` is tried; `h = 1` never pads. (The rounding of axis 0 to whole
+///   slots is the same for all.)
 /// * **C1** between axes that pad alike, the first one that gives each invocation of a warp its own row, so that a warp
 ///   loads whole instructions in the column direction too; when none is that long, the innermost.
 ///
-/// So `[64, 9, 128]` (head dim, heads, tokens) is tiled on axis 2: heads would pad a third; `[128, 128, 9]` on axis 1. A tensor
-/// with one row gets `(1, 1)`.
+/// So `[64, 9, 128]` (head dim, heads, tokens) is tiled on axis 2: heads would pad a third; `[128, 128, 9]` on axis 1.
+/// A tensor with one row gets `(1, 1)`.
 pub fn tile_rule(extents: &[u32], target: TileTarget) -> (usize, u32) {
     let padding = |extent: u32, h: u32| f64::from(extent.div_ceil(h)) * f64::from(h) / f64::from(extent) - 1.0;
     let rows = || extents.iter().copied().enumerate().skip(1).filter(|&(_, extent)| extent > 1);
@@ -58,10 +59,14 @@ impl Layout {
         Self::rtile(extents, lanes, row_axis, h, max_x, max_y)
     }
 
-    /// The R-Tile home of tile `(row_axis, h)`, in normal form: Lane = \[axis 0 : 1 : lanes\]; X = \[row_axis : 1 : h\], then the rest
-    /// of axis 0, then the axes between 0 and `row_axis`; Y = the rest of `row_axis`, then the axes above it. Axis 0 is padded to
-    /// whole slots, `row_axis` to whole tiles. What exceeds `max_x` or `max_y` slots is folded: the outermost digits of that
-    /// place, or the outer part of one, move to the outer end of the other.
+    /// The R-Tile home of tile `(row_axis, h)`, in normal form (digits are written axis : stride : radix):
+    ///
+    /// * Lane = `0 : 1 : lanes`;
+    /// * X = `row_axis : 1 : h`, then the rest of axis 0, then the axes between 0 and `row_axis`;
+    /// * Y = the rest of `row_axis`, then the axes above it.
+    ///
+    /// Axis 0 is padded to whole slots, `row_axis` to whole tiles. What exceeds `max_x` or `max_y` slots is folded: the
+    /// outermost digits of that place, or the outer part of one, move to the outer end of the other.
     ///
     /// # Errors
     /// An empty or missing axis, or a tensor that does not fit `max_x` by `max_y` slots.
@@ -125,7 +130,8 @@ fn fold(from: &mut Vec<Digit>, to: &mut Vec<Digit>, limit: u32, padded: &mut [u6
         let (stride, radix) = (u64::from(outer.stride), u64::from(outer.radix));
         let fewest = radix.div_ceil(room);
         let exact = |most: u64| (fewest..=most).find(|&parts| radix.is_multiple_of(parts));
-        // An exact split adds no padding and leaves every merge across the axis legal; only the top digit of an axis can pad.
+        // An exact split adds no padding and leaves every merge across the axis legal; only the top digit of an axis
+        // can pad.
         let is_top = stride * radix >= padded[usize::from(outer.axis)];
         let parts = if is_top { exact(2 * fewest).unwrap_or(fewest) } else { exact(radix).unwrap_or(radix) };
         let kept = radix.div_ceil(parts);

@@ -1,11 +1,16 @@
 //! The decision behind every view: is a strided window of a linear index space a regrouping of its digits?
 //!
-//! The axes of a view, read one after the other, write a linear index in mixed radix: each digit has a weight and a number of
-//! values. A window axis of stride s and extent n covers the digits from weight s up to s n. When no digit ever overflows, whatever
-//! the indices, the digits of `offset + k0 s0 + k1 s1 + ..` are the sums of the contributions, so positions are sums too.
+//! The axes of a view, read one after the other, write a linear index in mixed radix: each digit has a weight and a
+//! number of values. A window axis of stride s and extent n covers the digits from weight s up to s n. When no digit
+//! ever overflows, whatever the indices, the digits of `offset + k0 s0 + k1 s1 + ..` are the sums of the contributions,
+//! so positions are sums too.
 
 use super::view::{Term, ViewAxis, continues};
 use super::{Illegal, Place, Position};
+
+/// Most elements of a linear index, broadcasts counted: sums and products of two such numbers by small factors do not
+/// overflow.
+const MAX_ELEMENTS: u64 = 1 << 60;
 
 /// A digit of the linear index.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +25,8 @@ struct LinearDigit {
     segment: usize,
 }
 
-/// Neighbouring axes whose digits follow each other without a gap. The last digit may hold more values than the segment has elements:
-/// then an axis must not run on into the next segment, whose elements start before the digit is used up.
+/// Neighbouring axes whose digits follow each other without a gap. The last digit may hold more values than the segment
+/// has elements: then an axis must not run on into the next segment, whose elements start before the digit is used up.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// Weight of its first digit.
@@ -37,6 +42,8 @@ struct Segment {
 struct Tail {
     /// Linear index at which the axis ends.
     end: u64,
+    /// Its top digit.
+    digit: usize,
     /// Values of its top digit that hold elements.
     used: u64,
     /// All values of its top digit.
@@ -61,8 +68,8 @@ struct Load {
 }
 
 impl Linear {
-    /// Reads the axes as one linear index. Padding does not count: a top digit that holds padding is cut to the elements where it
-    /// divides, otherwise its segment ends there.
+    /// Reads the axes as one linear index. Padding does not count: a top digit that holds padding is cut to the
+    /// elements where it divides, otherwise its segment ends there.
     pub fn of(axes: &[ViewAxis]) -> Result<Self, Illegal> {
         let mut linear = Self { digits: Vec::new(), segments: Vec::new(), tails: Vec::new(), total: 1 };
         for (number, axis) in axes.iter().enumerate() {
@@ -79,7 +86,7 @@ impl Linear {
         let base = self.total;
         let extent = u64::from(axis.extent);
         let too_long = Illegal::TooLong { axis: number, elements: u64::MAX };
-        self.total = base.checked_mul(extent).ok_or(too_long)?;
+        self.total = base.checked_mul(extent).filter(|&total| total <= MAX_ELEMENTS).ok_or(too_long)?;
         match self.segments.last_mut() {
             Some(segment) if segment.extent == segment.capacity => segment.extent *= extent,
             _ => self.segments.push(Segment { base, extent, capacity: 1 }),
@@ -87,7 +94,7 @@ impl Linear {
 
         let mut inner = 1u64;
         let mut terms = axis.terms.iter();
-        let mut tail = Tail { end: self.total, used: 1, radix: 1, padding: Vec::new() };
+        let mut tail = Tail { end: self.total, digit: 0, used: 1, radix: 1, padding: Vec::new() };
         for term in terms.by_ref() {
             tail.radix = u64::from(term.radix);
             tail.used = tail.radix.min(extent.div_ceil(inner));
@@ -100,6 +107,7 @@ impl Linear {
         if inner < extent {
             return Err(Illegal::ExceedsPadding { axis: number, extent, padded: inner });
         }
+        tail.digit = self.digits.len() - 1;
         tail.padding = terms.copied().collect();
         self.tails.push(tail);
         Ok(())
@@ -172,7 +180,7 @@ impl Linear {
         load.segment[segment] += reach / base;
         if load.segment[segment] >= room {
             let is_last = segment + 1 == self.segments.len();
-            let element = load.segment[segment].saturating_mul(base);
+            let element = load.segment[segment] * base;
             return Err(if is_last {
                 Illegal::OutOfBounds { axis, element, elements: self.total }
             } else {
@@ -203,18 +211,19 @@ impl Linear {
             step = digit.weight * digit.radix;
             at += 1;
         }
-        self.inherit_padding(stride * extent, &mut terms);
+        self.inherit_padding(at - 1, stride * extent, &mut terms);
         Ok(terms)
     }
 
-    /// Lets an axis that ends with an old one keep the padding that follows.
-    fn inherit_padding(&self, end: u64, terms: &mut Vec<Term>) {
-        let (Some(tail), Some(last)) = (self.tails.iter().find(|tail| tail.end == end), terms.last_mut()) else {
-            return;
-        };
+    /// Lets an axis that ends with an old one, in its top digit, keep the padding that follows.
+    fn inherit_padding(&self, digit: usize, end: u64, terms: &mut Vec<Term>) {
+        let tail = self.tails.iter().find(|tail| tail.end == end && tail.digit == digit);
+        let (Some(tail), Some(last)) = (tail, terms.last_mut()) else { return };
         let values = u64::from(last.radix) * tail.radix;
-        if values.is_multiple_of(tail.used) {
-            last.radix = (values / tail.used) as u32;
+        if let Ok(padded) = u32::try_from(values / tail.used)
+            && values.is_multiple_of(tail.used)
+        {
+            last.radix = padded;
             terms.extend(&tail.padding);
         }
     }

@@ -3,9 +3,11 @@
 use super::{Digit, Illegal, Layout};
 
 impl Layout {
-    /// Checks the rules that make a layout a bijection from its padded index box to a physical box that fits the device.
+    /// Checks the rules that make a layout a bijection from its padded index box to a physical box that fits the
+    /// device.
     ///
-    /// * W1 the digits of each axis form a chain: strides 1, r0, r0 r1, .., and the radices multiply to the padded extent;
+    /// * W1 the digits of each axis form a chain: strides 1, r0, r0 r1, .., and the radices multiply to the padded
+    ///   extent;
     /// * W2 so every digit occurs exactly once, in exactly one place;
     /// * W3 no axis is empty or longer than its padded extent (padding is at the top end by construction);
     /// * W4 at most `max_x` columns and `max_y` rows of slots;

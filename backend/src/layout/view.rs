@@ -12,13 +12,14 @@ pub struct Term {
     pub at: Option<(Place, u32)>,
 }
 
-/// One logical axis of a view: terms innermost first; index = sum of digit values times the product of the inner radices.
+/// One logical axis of a view: terms innermost first; index = sum of digit values times the product of the inner
+/// radices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ViewAxis {
     /// Number of logical elements.
     pub extent: u32,
-    /// Product of the radices. Elements from `extent` on stay inside the root; they are its zero padding when the axis reaches the
-    /// end of a root axis, and neighbouring elements when it is a slice: readers mask by `extent`.
+    /// Product of the radices. Elements from `extent` on stay inside the root; they are its zero padding when the axis
+    /// reaches the end of a root axis, and neighbouring elements when it is a slice: readers mask by `extent`.
     pub padded: u32,
     /// Digits, innermost first.
     pub terms: Vec<Term>,
@@ -26,8 +27,8 @@ pub struct ViewAxis {
 
 /// Logical axes over the positions of a root layout. A view owns no memory.
 ///
-/// Every transform returns the normal form. Transforms see the logical elements only: as one linear index space, axis 0 innermost,
-/// without the padding.
+/// Every transform returns the normal form. Transforms see the logical elements only: as one linear index space, axis 0
+/// innermost, without the padding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
     /// Axes, axis 0 first.
@@ -95,8 +96,8 @@ impl View {
         position
     }
 
-    /// The normal form: no term of radix 1, no two neighbours of an axis that are one term. Two views of equal extents and padding have
-    /// equal normal forms exactly when they put every element of the padded box at the same position.
+    /// The normal form: no term of radix 1, no two neighbours of an axis that are one term. Two views of equal extents
+    /// and padding have equal normal forms exactly when they put every element of the padded box at the same position.
     pub fn normalize(&self) -> Self {
         Self { axes: self.axes.iter().map(ViewAxis::normalize).collect(), origin: self.origin }
     }
@@ -185,7 +186,8 @@ impl View {
         self.strided(&extents, &strides, u64::from(start) * strides[axis])
     }
 
-    /// Broadcast: every element of an axis `fan` times in a row, new index i reads i / fan (query heads over key heads).
+    /// Broadcast: every element of an axis `fan` times in a row, new index i reads i / fan (query heads over key
+    /// heads).
     ///
     /// # Errors
     /// The axis does not exist, or becomes empty or too long.
@@ -252,13 +254,13 @@ impl View {
         self.strided(extents, &dense_strides(extents)?, 0)
     }
 
-    /// A window of the linear index space of this view's elements, as ggml describes one: element `(k0, k1, ..)` of the result is
-    /// number `offset + k0 strides[0] + k1 strides[1] + ..`; a stride of 0 is a broadcast, and the stride of an axis of
-    /// extent 1 is ignored. Strides and offset count elements.
+    /// A window of the linear index space of this view's elements, as ggml describes one: element `(k0, k1, ..)` of the
+    /// result is number `offset + k0 strides[0] + k1 strides[1] + ..`; a stride of 0 is a broadcast, and the stride of
+    /// an axis of extent 1 is ignored. Strides and offset count elements.
     ///
-    /// The result is right for every index or refused: each new axis has to be a run of digits of the old ones (cut where needed), and
-    /// neither the offset nor another axis may ever carry out of such a digit. A new axis that ends where an old one ends keeps
-    /// its padding.
+    /// The result is right for every index or refused: each new axis has to be a run of digits of the old ones (cut
+    /// where needed), and neither the offset nor another axis may ever carry out of such a digit. A new axis that ends
+    /// where an old one ends keeps its padding.
     ///
     /// # Errors
     /// The window is empty, leaves the view, or is not a regrouping of digits.

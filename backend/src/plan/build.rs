@@ -191,18 +191,27 @@ impl<'a> Builder<'a> {
             return Ok(false);
         }
         let source = self.window(input, label)?;
-        match source.view.strided(&to.shape, &graph::linear_strides(&to.shape), 0) {
-            Ok(view) => {
-                let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
+        let view = source.view.strided(&to.shape, &graph::linear_strides(&to.shape), 0).map_err(|e| e.to_string());
+        let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
+        let bound = view.map(|view| Bound { slot: source.slot, view, elided: Some(elided) });
+        // A reader may yet need the copy made, from the very positions that stand for it.
+        match bound.and_then(|bound| self.copyable(&bound, to).map(|()| bound)) {
+            Ok(bound) => {
                 self.transforms.push(transform);
-                self.values[node.output.index()] = Some(Bound { slot: source.slot, view, elided: Some(elided) });
+                self.values[node.output.index()] = Some(bound);
                 Ok(true)
             }
-            Err(e) => {
-                self.transforms.push(Transform { verdict: Verdict::Explicit(e.to_string()), ..transform });
+            Err(why) => {
+                self.transforms.push(Transform { verdict: Verdict::Explicit(why), ..transform });
                 Ok(false)
             }
         }
+    }
+
+    /// Whether a kernel can copy these positions to a home of the value's own.
+    fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
+        let home = Home::of(value.dtype, &value.shape, self.limits, self.choice).map_err(|e| e.to_string())?;
+        kernels::lower(&Op::Copy, &[self.operand(bound)], &whole(&home), self.limits).map(drop).map_err(|r| r.0)
     }
 
     /// The positions of an operand of a node.
@@ -262,10 +271,17 @@ impl<'a> Builder<'a> {
         if input.is_whole(&self.get(input.value).shape) {
             return self.materialise(input.value, why);
         }
-        let source = self.window(input, label)?;
         let dtype = self.get(input.value).dtype;
         let home = Home::of(dtype, &input.shape, self.limits, self.choice)?;
-        let bound = self.copy_to(&source, home, label)?;
+        let source = self.window(input, label)?;
+        let bound = match self.copy_to(&source, home.clone(), label) {
+            Err(_) if source.elided.is_some() => {
+                self.materialise(input.value, why)?;
+                let source = self.window(input, label)?;
+                self.copy_to(&source, home, label)?
+            }
+            copied => copied?,
+        };
         self.explicit(input, label, why);
         self.remember(input, &bound);
         Ok(bound)
@@ -291,10 +307,9 @@ impl<'a> Builder<'a> {
     }
 
     fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let dense = self.slot(home, Owner::Arena { offset: 0 });
-        let (from, to) = (self.operand(source), self.operand(&dense));
-        let lowered = kernels::lower(&Op::Copy, &[from], &to, self.limits)
+        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &whole(&home), self.limits)
             .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
+        let dense = self.slot(home, Owner::Arena { offset: 0 });
         self.emit(label, lowered, std::slice::from_ref(source), &dense);
         Ok(dense)
     }
@@ -379,6 +394,11 @@ impl<'a> Builder<'a> {
             verdict,
         });
     }
+}
+
+/// All of a home, as a kernel sees it.
+fn whole(home: &Home) -> Operand {
+    Operand { dtype: home.dtype, view: home.layout.view(), storage: home.kind, pitch: home.width }
 }
 
 fn kind_of(input: &graph::Operand, value: &Value) -> TransformKind {

@@ -1,58 +1,62 @@
 //! Host bytes <-> texels of a home, exact in both directions.
 
+use std::borrow::Cow;
+
+use bytemuck::Pod;
+
 use crate::graph::Shape;
+use crate::layout::Illegal;
 
 use super::{Home, QUANT_ROWS, TEXEL_BYTES};
 
 impl Home {
-    /// Texel bytes (rows of `width` texels) of a tensor's linear bytes; padding is zero.
-    ///
-    /// # Panics
-    /// If `linear` is not exactly the tensor's bytes; callers check lengths at the border.
-    pub fn pack(&self, linear: &[u8]) -> Vec<u8> {
-        match self.dtype.quant_texels() {
-            Some(q) => self.pack_blocks(linear, q),
-            None if self.dtype.block_bytes() == 2 => {
-                bytemuck::cast_slice(&self.layout.pack::<u16>(&cast::<u16>(linear))).to_vec()
-            }
-            None => bytemuck::cast_slice(&self.layout.pack::<u32>(&cast::<u32>(linear))).to_vec(),
+    /// Texel bytes (rows of `width` texels) of a tensor's linear bytes; padding is zero. An error if the lengths do not match.
+    pub fn pack(&self, linear: &[u8]) -> Result<Vec<u8>, Illegal> {
+        match (self.dtype.quant_texels(), self.dtype.block_bytes()) {
+            (Some(q), _) => self.pack_blocks(linear, q),
+            (None, 2) => Ok(bytes(self.layout.pack(&words::<u16>(linear))?)),
+            (None, _) => Ok(bytes(self.layout.pack(&words::<u32>(linear))?)),
         }
     }
 
     /// The inverse of [`Home::pack`].
-    pub fn unpack(&self, texels: &[u8]) -> Vec<u8> {
-        match self.dtype.quant_texels() {
-            Some(q) => self.unpack_blocks(texels, q),
-            None if self.dtype.block_bytes() == 2 => {
-                bytemuck::cast_slice(&self.layout.unpack::<u16>(&cast::<u16>(texels))).to_vec()
-            }
-            None => bytemuck::cast_slice(&self.layout.unpack::<u32>(&cast::<u32>(texels))).to_vec(),
+    pub fn unpack(&self, texels: &[u8]) -> Result<Vec<u8>, Illegal> {
+        match (self.dtype.quant_texels(), self.dtype.block_bytes()) {
+            (Some(q), _) => self.unpack_blocks(texels, q),
+            (None, 2) => Ok(bytes(self.layout.unpack(&words::<u16>(texels))?)),
+            (None, _) => Ok(bytes(self.layout.unpack(&words::<u32>(texels))?)),
         }
     }
 
-    fn pack_blocks(&self, linear: &[u8], q: u32) -> Vec<u8> {
-        let scale_bytes = self.dtype.block_bytes() as usize - QUANT_BYTES * q as usize;
+    fn pack_blocks(&self, linear: &[u8], q: u32) -> Result<Vec<u8>, Illegal> {
+        let block_bytes = self.dtype.block_bytes() as usize;
+        let (scale_bytes, quant_bytes) = block_parts(block_bytes, q);
+        check_length(linear.len(), self.blocks() * block_bytes)?;
         let mut texels = vec![0; self.bytes() as usize];
         self.for_each_block(q, |block, quants, scale| {
-            let block = &linear[block..block + self.dtype.block_bytes() as usize];
+            let block = &linear[block..block + block_bytes];
             texels[scale..scale + scale_bytes].copy_from_slice(&block[..scale_bytes]);
-            texels[quants..quants + block.len() - scale_bytes].copy_from_slice(&block[scale_bytes..]);
+            texels[quants..quants + quant_bytes].copy_from_slice(&block[scale_bytes..]);
         });
-        texels
+        Ok(texels)
     }
 
-    fn unpack_blocks(&self, texels: &[u8], q: u32) -> Vec<u8> {
+    fn unpack_blocks(&self, texels: &[u8], q: u32) -> Result<Vec<u8>, Illegal> {
         let block_bytes = self.dtype.block_bytes() as usize;
-        let scale_bytes = block_bytes - QUANT_BYTES * q as usize;
-        let [blocks, rows, n2, n3] = self.block_box();
-        let mut linear = vec![0; block_bytes * (blocks * rows * n2 * n3) as usize];
+        let (scale_bytes, quant_bytes) = block_parts(block_bytes, q);
+        check_length(texels.len(), self.bytes() as usize)?;
+        let mut linear = vec![0; self.blocks() * block_bytes];
         self.for_each_block(q, |block, quants, scale| {
             let block = &mut linear[block..block + block_bytes];
             block[..scale_bytes].copy_from_slice(&texels[scale..scale + scale_bytes]);
-            let n = block_bytes - scale_bytes;
-            block[scale_bytes..].copy_from_slice(&texels[quants..quants + n]);
+            block[scale_bytes..].copy_from_slice(&texels[quants..quants + quant_bytes]);
         });
-        linear
+        Ok(linear)
+    }
+
+    /// Number of blocks of a quantized tensor.
+    fn blocks(&self) -> usize {
+        self.block_box().into_iter().map(|n| n as usize).product()
     }
 
     /// Extents with axis 0 in blocks.
@@ -88,15 +92,26 @@ impl Home {
     }
 }
 
-/// Bytes of quants in one texel.
-const QUANT_BYTES: usize = TEXEL_BYTES as usize;
+/// Bytes of scales and of quants in a block whose quants fill `q` texels.
+fn block_parts(block_bytes: usize, q: u32) -> (usize, usize) {
+    let quants = q as usize * TEXEL_BYTES as usize;
+    (block_bytes - quants, quants)
+}
+
+fn check_length(given: usize, expected: usize) -> Result<(), Illegal> {
+    if given == expected { Ok(()) } else { Err(Illegal::WrongLength { given, expected }) }
+}
 
 /// Words of bytes that need not be aligned.
-fn cast<T: bytemuck::Pod>(bytes: &[u8]) -> std::borrow::Cow<'_, [T]> {
+fn words<T: Pod>(bytes: &[u8]) -> Cow<'_, [T]> {
     match bytemuck::try_cast_slice(bytes) {
         Ok(words) => words.into(),
         Err(_) => bytemuck::allocation::pod_collect_to_vec(bytes).into(),
     }
+}
+
+fn bytes<T: Pod>(words: Vec<T>) -> Vec<u8> {
+    bytemuck::allocation::try_cast_vec(words).unwrap_or_else(|(_, words)| bytemuck::cast_slice(&words).to_vec())
 }
 
 #[cfg(test)]
@@ -116,38 +131,9 @@ mod tests {
                 let home = Home::of(dtype, &shape, &limits, StorageChoice::Auto).unwrap();
                 let n = elements(&shape) / u64::from(dtype.block()) * u64::from(dtype.block_bytes());
                 let linear: Vec<u8> = (0..n).map(|i| (i % 251) as u8).collect();
-                let texels = home.pack(&linear);
+                let texels = home.pack(&linear).unwrap();
                 assert_eq!(texels.len() as u64, home.bytes(), "{dtype:?} {shape:?}");
-                assert_eq!(home.unpack(&texels), linear, "{dtype:?} {shape:?}");
-            }
-        }
-    }
-}
-
-impl crate::layout::Layout {
-    fn pack<T: Copy + Default>(&self, linear: &[T]) -> Vec<T> {
-        let mut out = vec![T::default(); self.width() as usize * self.height() as usize * self.lanes() as usize];
-        self.each(|i, at| out[at] = linear[i]);
-        out
-    }
-    fn unpack<T: Copy + Default>(&self, phys: &[T]) -> Vec<T> {
-        let n: usize = self.axes.iter().map(|a| a.extent as usize).product();
-        let mut out = vec![T::default(); n];
-        self.each(|i, at| out[i] = phys[at]);
-        out
-    }
-    fn each(&self, mut f: impl FnMut(usize, usize)) {
-        let e: Vec<u32> = self.axes.iter().map(|a| a.extent).collect();
-        let mut i = 0;
-        for i3 in 0..e[3] {
-            for i2 in 0..e[2] {
-                for i1 in 0..e[1] {
-                    for i0 in 0..e[0] {
-                        let p = self.address(&[i0, i1, i2, i3]);
-                        f(i, ((p.y * self.width() + p.x) * self.lanes() + p.lane) as usize);
-                        i += 1;
-                    }
-                }
+                assert_eq!(home.unpack(&texels).unwrap(), linear, "{dtype:?} {shape:?}");
             }
         }
     }

@@ -42,9 +42,11 @@ pub struct AdapterInfo {
     pub api_version: String,
     /// Bytes of the largest device-local heap.
     pub memory: u64,
+    /// The device's own limits, before any clamp.
+    pub limits: Limits,
 }
 
-/// The devices that speak Vulkan 1.1 and compute, real GPUs before CPU drivers. An empty list is no error.
+/// The devices that speak Vulkan 1.1 and compute, real GPUs before CPU drivers; at least one, or an error.
 pub fn adapters() -> Result<Vec<AdapterInfo>> {
     let instance = Instance::new(Validation::Off)?;
     Ok(enumerate(&instance)?.into_iter().map(|a| a.info).collect())
@@ -63,7 +65,6 @@ pub(super) struct Adapter {
 
 /// Properties beyond `Limits` that this room alone needs.
 pub(super) struct Properties {
-    pub limits: Limits,
     pub buffer_image_granularity: u64,
     /// Largest bytes of one `rgba32ui` storage image.
     pub max_image_bytes: u64,
@@ -85,6 +86,9 @@ pub(super) fn enumerate(instance: &Instance) -> Result<Vec<Adapter>> {
     let mut found = Vec::new();
     for device in devices {
         found.extend(describe(instance, device)?);
+    }
+    if found.is_empty() {
+        return Err(Error::NoDevice { reason: "no driver has a device that computes with Vulkan 1.1".to_owned() });
     }
     // Stable: devices of one kind keep the loader's order.
     found.sort_by_key(|a| a.info.kind);
@@ -126,7 +130,8 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     if has(khr::driver_properties::NAME) {
         query = query.push_next(&mut driver);
     }
-    // SAFETY: every struct of the chain is core in 1.1 or of an extension the device has, and lives until the call returns.
+    // SAFETY: every struct of the chain is core in 1.1 or of an extension the device has, and lives until the call
+    // returns.
     unsafe { instance.raw.get_physical_device_properties2(raw, &mut query) };
     let limits = query.properties.limits;
     let shuffles = subgroup.supported_operations.contains(vk::SubgroupFeatureFlags::SHUFFLE)
@@ -150,6 +155,23 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     }
     .map_err(|result| Error::Vulkan { call: "vkGetPhysicalDeviceImageFormatProperties", result })?;
 
+    let own_limits = Limits {
+        max_image_2d: limits.max_image_dimension2_d.min(image.max_extent.width).min(image.max_extent.height),
+        max_storage_buffer_range: limits.max_storage_buffer_range.into(),
+        max_bound_bytes: u64::MAX,
+        storage_buffer_alignment: limits.min_storage_buffer_offset_alignment,
+        max_allocation: maintenance3.max_memory_allocation_size.min(maintenance4.max_buffer_size),
+        max_workgroup_invocations: limits.max_compute_work_group_invocations,
+        max_workgroup_size: limits.max_compute_work_group_size,
+        max_workgroup_count: limits.max_compute_work_group_count,
+        max_shared_memory: limits.max_compute_shared_memory_size,
+        max_storage_bindings: limits
+            .max_per_stage_descriptor_storage_buffers
+            .min(limits.max_per_stage_descriptor_storage_images),
+        subgroup_size: subgroup.subgroup_size,
+        shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
+        heap_bytes,
+    };
     let info = AdapterInfo {
         index: 0,
         name,
@@ -164,25 +186,9 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         driver: driver_text(&driver, basic.driver_version),
         api_version: version_text(basic.api_version),
         memory: heap_bytes,
+        limits: own_limits,
     };
     let properties = Properties {
-        limits: Limits {
-            max_image_2d: limits.max_image_dimension2_d.min(image.max_extent.width).min(image.max_extent.height),
-            max_storage_buffer_range: limits.max_storage_buffer_range.into(),
-            max_bound_bytes: u64::MAX,
-            storage_buffer_alignment: limits.min_storage_buffer_offset_alignment,
-            max_allocation: maintenance3.max_memory_allocation_size.min(maintenance4.max_buffer_size),
-            max_workgroup_invocations: limits.max_compute_work_group_invocations,
-            max_workgroup_size: limits.max_compute_work_group_size,
-            max_workgroup_count: limits.max_compute_work_group_count,
-            max_shared_memory: limits.max_compute_shared_memory_size,
-            max_storage_bindings: limits
-                .max_per_stage_descriptor_storage_buffers
-                .min(limits.max_per_stage_descriptor_storage_images),
-            subgroup_size: subgroup.subgroup_size,
-            shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
-            heap_bytes,
-        },
         buffer_image_granularity: limits.buffer_image_granularity,
         max_image_bytes: image.max_resource_size,
         timestamp_period_ns: limits.timestamp_period,

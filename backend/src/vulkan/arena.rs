@@ -12,9 +12,10 @@ use super::storage::{Object, RawBuffer, RawImage, Storage, TEXEL_BYTES, check_ex
 
 /// Bytes in which storages are placed, overlapping or not, as a plan says.
 ///
-/// The bytes are cut into blocks of [`Gpu::arena_block_bytes`], because a device bounds a single allocation: a placement lies within
-/// one block. Storages keep their block alive, so they may outlive the arena. What a buffer holds, and what an image holds before its
-/// first write of a run, is undefined; images are discarded (see [`super::Step::discard`]) before that write.
+/// The bytes are cut into blocks of [`Gpu::arena_block_bytes`], because a device bounds a single allocation: a
+/// placement lies within one block. Storages keep their block alive, so they may outlive the arena. What a buffer
+/// holds, and what an image holds before its first write of a run, is undefined; images are discarded (see
+/// [`super::Step::discard`]) before that write.
 pub struct Arena {
     gpu: Arc<Gpu>,
     blocks: Vec<Arc<Block>>,
@@ -116,8 +117,8 @@ impl Gpu {
         if limit < UNIT { limit } else { limit / UNIT * UNIT }
     }
 
-    /// Memory an arena placement of that kind and extent takes, as the device says. Neighbours that keep to it satisfy the device's
-    /// granularity between buffers and images.
+    /// Memory an arena placement of that kind and extent takes, as the device says. Neighbours that keep to it
+    /// satisfy the device's granularity between buffers and images.
     pub fn storage_footprint(&self, kind: StorageKind, width: u32, height: u32) -> Result<Footprint> {
         let bytes = check_extent(&self.device, kind, width, height)?;
         let granularity = self.device.adapter.properties.buffer_image_granularity.max(TEXEL_BYTES);
@@ -141,7 +142,8 @@ impl Gpu {
     }
 }
 
-/// Memory types an image of ours may live in. Vulkan promises the same answer for all images of one format, tiling and usage.
+/// Memory types an image of ours may live in. Vulkan promises the same answer for all images of one format, tiling
+/// and usage.
 fn image_memory_types(device: &Arc<Device>) -> Result<u32> {
     Ok(RawImage::new(device, "image of 1x1 texels", 1, 1)?.requirements().memory_type_bits)
 }

@@ -1,7 +1,7 @@
 //! The logical device: one compute queue, the memory budget, and whether the device is lost.
 //!
-//! Everything made from a device holds it in an `Arc`, so it goes last. Transfers wait for their own work before they return; only a
-//! tape leaves work in flight, and it keeps alive what it uses and waits before it goes.
+//! Everything made from a device holds it in an `Arc`, so it goes last. Transfers wait for their own work before they
+//! return; only a tape leaves work in flight, and it keeps alive what it uses and waits before it goes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -91,20 +91,22 @@ impl Device {
         if self.is_lost() { Err(Error::DeviceLost { call }) } else { Ok(()) }
     }
 
-    /// Submits recorded command buffers in order; `fence` signals when all are done. Each submission is waited for once.
+    /// Submits recorded command buffers in order; `fence` signals when all are done. Each submission is waited for
+    /// once.
     pub fn submit(&self, commands: &[vk::CommandBuffer], fence: vk::Fence) -> Result<()> {
         const CALL: &str = "vkQueueSubmit";
         self.check_alive(CALL)?;
         let queue = lock(&self.queue);
         let submits = [vk::SubmitInfo::default().command_buffers(commands)];
-        // SAFETY: the callers hand over executable command buffers that are not pending and an unsignalled fence, all of this device;
-        // the lock synchronizes the queue.
+        // SAFETY: the callers hand over executable command buffers that are not pending and an unsignalled fence, all
+        // of this device; the lock synchronizes the queue.
         unsafe { self.raw.queue_submit(*queue, &submits, fence) }.map_err(|r| self.failed(CALL, r))?;
         self.in_flight.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Waits until the `fence` of a submission signals. A failure counts as the loss of the device: the work may still run.
+    /// Waits until the `fence` of a submission signals. A failure counts as the loss of the device: the work may
+    /// still run.
     pub fn wait(&self, fence: vk::Fence) -> Result<()> {
         const CALL: &str = "vkWaitForFences";
         self.check_alive(CALL)?;

@@ -25,7 +25,8 @@ pub enum Error {
     },
     /// Validation was asked for and its layer is not installed.
     #[error(
-        "validation was requested but {missing} is not installed; install the Khronos validation layers or switch validation off"
+        "validation was requested but {missing} is not installed; \
+         install the Khronos validation layers or switch validation off"
     )]
     NoValidation {
         /// The layer or extension.
@@ -58,7 +59,8 @@ pub enum Error {
     },
     /// The device is gone; every later call fails the same way.
     #[error(
-        "the Vulkan device was lost in {call}; open it again (a driver reset or a kernel that ran too long are the usual causes)"
+        "the Vulkan device was lost in {call}; open it again \
+         (a driver reset or a kernel that ran too long are the usual causes)"
     )]
     DeviceLost {
         /// The call that found out.

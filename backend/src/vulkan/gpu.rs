@@ -10,12 +10,12 @@ use crate::device::Limits;
 use crate::kernels::StorageKind;
 
 use super::adapter::{AdapterInfo, enumerate};
-use super::device::Device;
+use super::device::{Device, lock};
 use super::error::{Error, Result};
-use super::instance::Instance;
+use super::instance::{Instance, ValidationLog};
 use super::options::GpuOptions;
 use super::pipeline::{Pipeline, Pipelines};
-use super::storage::Storage;
+use super::storage::{Object, Storage};
 use super::transfer::Lane;
 
 /// An opened device. Share it in an `Arc`; every method may be called from any thread.
@@ -54,18 +54,11 @@ impl Gpu {
         let instance = Instance::new(options.validation)?;
         let mut found = enumerate(&instance)?;
         if adapter >= found.len() {
-            let reason = if found.is_empty() {
-                "the Vulkan loader found none that computes with Vulkan 1.1".to_owned()
-            } else {
-                format!("device {adapter} was asked for, and there are {}", found.len())
-            };
+            let reason = format!("device {adapter} was asked for, and there are {}, counted from 0", found.len());
             return Err(Error::NoDevice { reason });
         }
         let adapter = found.swap_remove(adapter);
-        let limits = match &options.limits_clamp {
-            Some(clamp) => clamp.apply(&adapter.properties.limits),
-            None => adapter.properties.limits.clone(),
-        };
+        let limits = options.limits(&adapter.info);
         log::debug!("opening {} ({})", adapter.info.name, adapter.info.driver);
         let device = Arc::new(Device::new(instance, adapter, limits)?);
         let mut lane = Lane::new(&device, options.staging_bytes)?;
@@ -73,6 +66,12 @@ impl Gpu {
             buffer: Self::zeroed(&device, &mut lane, StorageKind::Buffer, 1, 1)?,
             image: Self::zeroed(&device, &mut lane, StorageKind::Image, 1, 1)?,
         };
+        for dummy in [&dummies.buffer, &dummies.image] {
+            match &dummy.0.object {
+                Object::Buffer { raw, .. } => device.instance.log.never_touched(raw.raw),
+                Object::Image(image) => device.instance.log.never_touched(image.view),
+            }
+        }
         Ok(Arc::new(Self {
             dummies,
             pipelines: Pipelines::new(&device, options.max_pipelines)?,
@@ -93,14 +92,19 @@ impl Gpu {
         &self.device.limits
     }
 
-    /// Warnings and errors the validation layer has sent so far; 0 without validation.
+    /// What the validation layer says. The log may be kept longer than the device, and then hears of its end.
+    pub fn validation(&self) -> &Arc<ValidationLog> {
+        &self.device.instance.log
+    }
+
+    /// Number of validation messages so far.
     pub fn validation_count(&self) -> u64 {
-        self.device.instance.messages.count()
+        self.validation().count()
     }
 
     /// Their texts, the first few hundred.
     pub fn validation_messages(&self) -> Vec<String> {
-        self.device.instance.messages.texts()
+        self.validation().messages()
     }
 
     /// True once a call found the device lost; it must then be opened anew.
@@ -145,7 +149,7 @@ impl Gpu {
 
     /// A storage of that kind, zero.
     pub fn create(&self, kind: StorageKind, width: u32, height: u32) -> Result<Storage> {
-        let mut lane = super::device::lock(&self.lane);
+        let mut lane = lock(&self.lane);
         Self::zeroed(&self.device, &mut lane, kind, width, height)
     }
 
@@ -155,8 +159,8 @@ impl Gpu {
         Ok(storage)
     }
 
-    /// The pipeline of a shader with these specialization constants (id, bits), built or taken from the cache. Ids the shader
-    /// does not have are ignored.
+    /// The pipeline of a shader with these specialization constants (id, bits), built or taken from the cache. Ids
+    /// the shader does not have are ignored.
     pub fn pipeline(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
         self.pipelines.get(shader, constants)
     }
@@ -174,5 +178,32 @@ impl Gpu {
 impl std::fmt::Debug for Gpu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Gpu({})", self.adapter().name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_may_be_used_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Gpu>();
+        shared::<Storage>();
+        shared::<crate::vulkan::Arena>();
+        shared::<crate::vulkan::Tape>();
+    }
+
+    #[test]
+    fn a_lost_device_stays_lost_and_can_still_be_dropped() {
+        let gpu = Gpu::open(0, &GpuOptions::default()).unwrap();
+        let storage = gpu.create_image(2, 2).unwrap();
+        assert!(!gpu.is_lost());
+        let error = gpu.device.failed("a test", vk::Result::ERROR_DEVICE_LOST);
+        assert_eq!(error, Error::DeviceLost { call: "a test" });
+        assert!(gpu.is_lost());
+        assert!(matches!(gpu.upload(&storage, &[0; 64]), Err(Error::DeviceLost { .. })));
+        assert!(matches!(gpu.download(&storage), Err(Error::DeviceLost { .. })));
+        assert!(matches!(gpu.create_buffer(1, 1), Err(Error::DeviceLost { .. })));
     }
 }

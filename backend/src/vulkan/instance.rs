@@ -1,11 +1,12 @@
 //! Loader and instance, with the validation layer and the messages it sends.
 
 use std::ffi::{CStr, c_void};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ash::{ext, vk};
 
+use super::device::lock;
 use super::error::{Error, Result};
 use super::options::Validation;
 
@@ -18,28 +19,37 @@ pub(super) const API_VERSION: u32 = vk::API_VERSION_1_1;
 /// Texts kept; further messages are only counted.
 const MAX_MESSAGES: usize = 256;
 
-/// Warnings and errors of the validation layer.
-#[derive(Default)]
-pub(super) struct Messages {
+/// Warnings and errors of the validation layer; empty without validation.
+#[derive(Debug, Default)]
+pub struct ValidationLog {
     count: AtomicU64,
-    texts: Mutex<Vec<String>>,
+    messages: Mutex<Vec<String>>,
+    /// Handles of objects that shaders bind and never touch.
+    untouched: Mutex<Vec<u64>>,
 }
 
-impl Messages {
-    fn push(&self, text: String) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        let mut texts = self.texts.lock().unwrap_or_else(|e| e.into_inner());
-        if texts.len() < MAX_MESSAGES {
-            texts.push(text);
-        }
-    }
-
-    pub(super) fn count(&self) -> u64 {
+impl ValidationLog {
+    /// Number of messages so far.
+    pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(super) fn texts(&self) -> Vec<String> {
-        self.texts.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    /// The first few hundred messages.
+    pub fn messages(&self) -> Vec<String> {
+        lock(&self.messages).clone()
+    }
+
+    /// Takes hazards on this object for what they are: the layer counts what a shader might touch before specialization.
+    pub(super) fn never_touched(&self, handle: impl vk::Handle) {
+        lock(&self.untouched).push(handle.as_raw());
+    }
+
+    fn push(&self, message: String) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let mut messages = lock(&self.messages);
+        if messages.len() < MAX_MESSAGES {
+            messages.push(message);
+        }
     }
 }
 
@@ -47,18 +57,19 @@ impl Messages {
 pub(super) struct Instance {
     pub raw: ash::Instance,
     messenger: Option<(ext::debug_utils::Instance, vk::DebugUtilsMessengerEXT)>,
-    /// Boxed: the messenger holds its address.
-    pub messages: Box<Messages>,
+    /// The messenger holds its address; whoever reads it may keep it longer.
+    pub log: Arc<ValidationLog>,
     /// Keeps the loader's library open.
     _entry: ash::Entry,
 }
 
 impl Instance {
     pub fn new(validation: Validation) -> Result<Self> {
-        // SAFETY: loading the system's Vulkan loader runs its initializers, which the platform's ABI document requires to be sound.
+        // SAFETY: loading the system's Vulkan loader runs its initializers, which the platform's ABI document
+        // requires to be sound.
         let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader { reason: e.to_string() })?;
         check_version(&entry)?;
-        let messages = Box::<Messages>::default();
+        let log = Arc::<ValidationLog>::default();
 
         let mut layers = Vec::new();
         let mut extensions = Vec::new();
@@ -78,29 +89,30 @@ impl Instance {
             .api_version(API_VERSION);
         let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
         let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
-        let mut messenger_info = messenger_info(&messages);
+        let mut creation = messenger_info(&log);
         let mut info = vk::InstanceCreateInfo::default()
             .application_info(&application)
             .enabled_layer_names(&layers)
             .enabled_extension_names(&extensions);
         if validation != Validation::Off {
-            info = info.push_next(&mut messenger_info);
+            info = info.push_next(&mut creation);
         }
         if validation == Validation::Sync {
             info = info.push_next(&mut features);
         }
-        // SAFETY: the chain and the names live until the call returns; `messages` outlives the instance (field order of Self).
+        // SAFETY: the chain and the names live until the call returns; `log` outlives the instance: it goes
+        // after `Drop` of Self.
         let raw = unsafe { entry.create_instance(&info, None) }.map_err(|result| match result {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
                 Error::NoDevice { reason: "the Vulkan loader found no driver".to_owned() }
             }
             _ => Error::Vulkan { call: "vkCreateInstance", result },
         })?;
-        let mut instance = Self { raw, messenger: None, messages, _entry: entry };
+        let mut instance = Self { raw, messenger: None, log, _entry: entry };
         if validation != Validation::Off {
             let functions = ext::debug_utils::Instance::new(&instance._entry, &instance.raw);
-            let info = self::messenger_info(&instance.messages);
-            // SAFETY: the extension is enabled; the user data is the boxed `messages`, which the messenger does not outlive.
+            let info = messenger_info(&instance.log);
+            // SAFETY: the extension is enabled; the user data is `log`, which the messenger does not outlive.
             let messenger = unsafe { functions.create_debug_utils_messenger(&info, None) }
                 .map_err(|result| Error::Vulkan { call: "vkCreateDebugUtilsMessengerEXT", result })?;
             instance.messenger = Some((functions, messenger));
@@ -111,7 +123,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // SAFETY: whatever was made from the instance holds it in an `Arc` and is gone by now; the messenger goes before it.
+        // SAFETY: whatever was made from the instance holds it in an `Arc` and is gone by now; the messenger goes
+        // before it.
         unsafe {
             if let Some((functions, messenger)) = self.messenger.take() {
                 functions.destroy_debug_utils_messenger(messenger, None);
@@ -154,13 +167,13 @@ fn require_features_extension(entry: &ash::Entry) -> Result<()> {
     }
 }
 
-fn messenger_info(messages: &Messages) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
+fn messenger_info(log: &Arc<ValidationLog>) -> vk::DebugUtilsMessengerCreateInfoEXT<'static> {
     type Severity = vk::DebugUtilsMessageSeverityFlagsEXT;
     vk::DebugUtilsMessengerCreateInfoEXT::default()
         .message_severity(Severity::WARNING | Severity::ERROR)
         .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
         .pfn_user_callback(Some(on_message))
-        .user_data(std::ptr::from_ref(messages).cast_mut().cast())
+        .user_data(Arc::as_ptr(log).cast_mut().cast())
 }
 
 unsafe extern "system" fn on_message(
@@ -169,18 +182,23 @@ unsafe extern "system" fn on_message(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     user: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer passes valid callback data, and `user` is the `Messages` that outlives the messenger.
-    let (messages, text) = unsafe {
+    // SAFETY: the layer passes valid callback data, and `user` is the log that outlives the messenger.
+    let (log, text, hazard, object) = unsafe {
         let data = &*data;
         let text = data.message_as_c_str().map_or_else(String::new, |t| t.to_string_lossy().into_owned());
-        (&*user.cast::<Messages>().cast_const(), text)
+        let hazard = data.message_id_name_as_c_str().is_some_and(|name| name.to_bytes().starts_with(b"SYNC-HAZARD"));
+        let object = (data.object_count > 0).then(|| (*data.p_objects).object_handle);
+        (&*user.cast::<ValidationLog>().cast_const(), text, hazard, object)
     };
+    if hazard && object.is_some_and(|handle| lock(&log.untouched).contains(&handle)) {
+        return vk::FALSE;
+    }
     if severity.contains(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR) {
         log::error!("validation: {text}");
     } else {
         log::warn!("validation: {text}");
     }
-    messages.push(text);
+    log.push(text);
     vk::FALSE
 }
 

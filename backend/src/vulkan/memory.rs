@@ -1,7 +1,7 @@
 //! Device memory and how much of it may be taken.
 //!
-//! Host access goes through memory that is host-visible *and* coherent, which every device has, so nothing is ever flushed; other memory
-//! is reached through staging.
+//! Host access goes through memory that is host-visible *and* coherent, which every device has, so nothing is ever
+//! flushed; other memory is reached through staging.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,8 @@ pub(super) struct HostPtr {
     pub cached: bool,
 }
 
-// SAFETY: the pointer is an address only; `Device::with_idle_queue` and the transfer lane's lock order all accesses through it.
+// SAFETY: the pointer is an address only; `Device::with_idle_queue` and the transfer lane's lock order all accesses
+// through it.
 unsafe impl Send for HostPtr {}
 // SAFETY: as above.
 unsafe impl Sync for HostPtr {}
@@ -74,7 +75,8 @@ impl HostPtr {
     /// Copies `data` to `offset`.
     ///
     /// # Safety
-    /// `offset + data.len()` lies within the mapping, the mapping is alive, and nobody else accesses that range during the call.
+    /// `offset + data.len()` lies within the mapping, the mapping is alive, and nobody else accesses that range
+    /// during the call.
     pub unsafe fn write(self, offset: u64, data: &[u8]) {
         // SAFETY: the caller's contract; host slices and device mappings never overlap.
         unsafe { self.ptr.as_ptr().add(offset as usize).copy_from_nonoverlapping(data.as_ptr(), data.len()) }

@@ -1,7 +1,8 @@
 //! How a device is opened.
 
-use crate::device::LimitsClamp;
+use crate::device::{Limits, LimitsClamp};
 
+use super::adapter::AdapterInfo;
 use super::error::{Error, Result};
 
 /// Which validation runs under every call.
@@ -44,6 +45,14 @@ impl Default for GpuOptions {
 }
 
 impl GpuOptions {
+    /// The limits under which a device is used: its own, clamped as asked.
+    pub fn limits(&self, adapter: &AdapterInfo) -> Limits {
+        match &self.limits_clamp {
+            Some(clamp) => clamp.apply(&adapter.limits),
+            None => adapter.limits.clone(),
+        }
+    }
+
     /// Defaults changed by the environment: `FBL_VALIDATION` is `off`, `core` or `sync`; `FBL_LIMITS` is what
     /// [`LimitsClamp::parse`] reads. Empty counts as unset.
     pub fn from_env() -> Result<Self> {

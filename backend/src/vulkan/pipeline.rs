@@ -147,7 +147,8 @@ pub(super) fn descriptor_type(kind: BindingKind) -> vk::DescriptorType {
     }
 }
 
-/// Checks what a driver would not: the module's head, the bindings, and the limits, which may be clamped below the driver's.
+/// Checks what a driver would not: the module's head, the bindings, and the limits, which may be clamped below the
+/// driver's.
 fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<()> {
     const MAGIC: u32 = 0x0723_0203;
     let fail = |reason: String| Error::Pipeline { shader: shader.name.to_owned(), reason };

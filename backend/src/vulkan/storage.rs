@@ -16,10 +16,11 @@ use super::memory::{HostPtr, Memory, Purpose};
 /// Bytes of a texel.
 pub const TEXEL_BYTES: u64 = 16;
 
-/// `width` x `height` texels in device memory: a buffer with that pitch, or an `rgba32ui` image that is always in layout GENERAL.
+/// `width` x `height` texels in device memory: a buffer with that pitch, or an `rgba32ui` image that is always in
+/// layout GENERAL.
 ///
-/// A handle: clones share the texels, and the memory goes with the last clone. A tape keeps clones of what it uses, so dropping a storage
-/// is safe at any time.
+/// A handle: clones share the texels, and the memory goes with the last clone. A tape keeps clones of what it uses,
+/// so dropping a storage is safe at any time.
 #[derive(Clone)]
 pub struct Storage(pub(super) Arc<Inner>);
 
@@ -206,7 +207,8 @@ impl RawBuffer {
     /// Binds memory that was made for `requirements`; once.
     pub fn bind(&self, memory: &Memory) -> Result<()> {
         let (block, offset) = memory.place();
-        // SAFETY: the memory satisfies the requirements, the buffer is unbound, and its owner drops it before the memory.
+        // SAFETY: the memory satisfies the requirements, the buffer is unbound, and its owner drops it before the
+        // memory.
         unsafe { self.device.raw.bind_buffer_memory(self.raw, block, offset) }
             .map_err(|r| self.device.failed("vkBindBufferMemory", r))
     }
@@ -266,7 +268,8 @@ impl RawImage {
     pub fn bind(&mut self, memory: &Memory, offset: u64) -> Result<()> {
         let device = &self.device;
         let (block, start) = memory.place();
-        // SAFETY: the memory satisfies the requirements at that offset, the image is unbound, and its owner drops it before the memory.
+        // SAFETY: the memory satisfies the requirements at that offset, the image is unbound, and its owner drops it
+        // before the memory.
         unsafe { device.raw.bind_image_memory(self.raw, block, start + offset) }
             .map_err(|r| device.failed("vkBindImageMemory", r))?;
         let info = vk::ImageViewCreateInfo::default()

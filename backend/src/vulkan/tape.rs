@@ -22,7 +22,8 @@ pub struct Operand<'a> {
     pub slot: u32,
     /// What is bound.
     pub storage: &'a Storage,
-    /// Rows of a buffer to bind; `None` binds all. The first row's byte offset must suit the device's binding alignment.
+    /// Rows of a buffer to bind; `None` binds all. The first row's byte offset must suit the device's binding
+    /// alignment.
     pub rows: Option<Range<u32>>,
 }
 
@@ -68,7 +69,8 @@ pub struct Step<'a> {
     pub work: Work<'a>,
     /// Waits for all earlier steps: needed when this step reads what one wrote, or overwrites what one reads or writes.
     pub barrier_before: bool,
-    /// Images of an arena whose first write of a run this step makes: their old contents are dropped, after all earlier steps.
+    /// Images of an arena whose first write of a run this step makes: their old contents are dropped, after all
+    /// earlier steps.
     pub discard: &'a [&'a Storage],
 }
 
@@ -254,8 +256,8 @@ impl Tape {
                 let raw = &self.device.raw;
                 let commands = recorder.commands;
                 let bind_point = vk::PipelineBindPoint::COMPUTE;
-                // SAFETY: recording; pipeline, layout and set belong together, what the set names lives as long as the tape, and the
-                // counts were checked.
+                // SAFETY: recording; pipeline, layout and set belong together, what the set names lives as long as
+                // the tape, and the counts were checked.
                 unsafe {
                     raw.cmd_bind_pipeline(commands, bind_point, pipeline.raw());
                     raw.cmd_bind_descriptor_sets(commands, bind_point, pipeline.layout(), 0, &[set], &[]);
@@ -275,7 +277,8 @@ impl Drop for Tape {
         if let Err(e) = self.wait() {
             log::warn!("a tape was dropped in flight: {e}");
         }
-        // SAFETY: no run is in flight, or the device is lost, after which objects may be destroyed; null handles are ignored.
+        // SAFETY: no run is in flight, or the device is lost, after which objects may be destroyed; null handles are
+        // ignored.
         unsafe {
             self.device.raw.destroy_query_pool(self.queries, None);
             self.device.raw.destroy_fence(self.fence, None);

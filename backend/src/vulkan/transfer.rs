@@ -1,7 +1,7 @@
 //! Transfers between the host and storages, and between storages. Each waits until it is done.
 //!
-//! Host data passes through one mapped staging buffer of bounded size, except where the host reaches a buffer's memory itself. Texels
-//! travel in row order, 16 bytes each.
+//! Host data passes through one mapped staging buffer of bounded size, except where the host reaches a buffer's
+//! memory itself. Texels travel in row order, 16 bytes each.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ impl Staging {
 
     fn write(&self, texel: u64, data: &[u8]) {
         assert!(texel * TEXEL_BYTES + data.len() as u64 <= self.texels * TEXEL_BYTES);
-        // SAFETY: in bounds by the assertion; the lane is borrowed mutably by its one user, whose submissions are waited for.
+        // SAFETY: in bounds by the assertion; the lane is borrowed mutably by its one user, whose submissions are
+        // waited for.
         unsafe { self.host.write(texel * TEXEL_BYTES, data) }
     }
 
@@ -58,7 +59,8 @@ impl Staging {
     }
 }
 
-/// The longest run from `first` that fits `room` texels of staging, of `left` that remain; 0 asks for empty staging first.
+/// The longest run from `first` that fits `room` texels of staging, of `left` that remain; 0 asks for empty staging
+/// first.
 fn next_run(kind: StorageKind, width: u64, first: u64, left: u64, room: u64, capacity: u64) -> u64 {
     let x = first % width;
     match kind {
@@ -100,7 +102,8 @@ impl Lane {
     /// Records with `record`, submits, and waits.
     fn run(&mut self, record: impl FnOnce(Recorder<'_>)) -> Result<()> {
         let device = &self.device;
-        // SAFETY: the last submission was waited for (or failed, which loses the device), so the command buffer and fence are idle.
+        // SAFETY: the last submission was waited for (or failed, which loses the device), so the command buffer and
+        // fence are idle.
         unsafe {
             device
                 .raw
@@ -221,7 +224,8 @@ impl Lane {
     }
 }
 
-/// Readies an image for a write: one whose whole contents are replaced and whose memory others share, and one never written.
+/// Readies an image for a write: one whose whole contents are replaced and whose memory others share, and one never
+/// written.
 fn discard_for_write(recorder: Recorder<'_>, storage: &Storage, whole: bool) {
     if !storage.is_defined() || (whole && storage.is_aliased()) {
         recorder.discard(std::iter::once(storage));
@@ -260,8 +264,8 @@ impl Gpu {
         if staged.is_empty() { Ok(()) } else { lock(&self.lane).upload(&staged) }
     }
 
-    /// Writes whole rows from `first_row` on. Other rows of an image in an arena keep what they hold only while no storage that
-    /// shares its memory was written.
+    /// Writes whole rows from `first_row` on. Other rows of an image in an arena keep what they hold only while no
+    /// storage that shares its memory was written.
     pub fn upload_rows(&self, storage: &Storage, first_row: u32, data: &[u8]) -> Result<()> {
         let first = self.check_rows(storage, first_row, data.len())?;
         if data.is_empty() || self.write_mapped(storage, first, data)? {
@@ -321,7 +325,8 @@ impl Gpu {
     fn write_mapped(&self, storage: &Storage, first: u64, data: &[u8]) -> Result<bool> {
         let Some((host, offset)) = storage.host().filter(|_| !self.force_staging) else { return Ok(false) };
         let at = offset + first * TEXEL_BYTES;
-        // SAFETY: `check_rows` bounded the range; the queue is idle and the lock held, so nobody else touches the memory.
+        // SAFETY: `check_rows` bounded the range; the queue is idle and the lock held, so nobody else touches the
+        // memory.
         self.device.with_idle_queue(|| unsafe { host.write(at, data) })?;
         Ok(true)
     }

@@ -1,5 +1,5 @@
 #version 450
-// out = in * FACTOR + BIAS per 32-bit word, modulo 2^32. Operand 0 is read, operand 1 written, each a buffer or an image.
+// out = in * FACTOR + BIAS per 32-bit word, modulo 2^32. Operand 0 is read, operand 1 written, a buffer or an image each.
 // Built with: glslc --target-env=vulkan1.1 -O affine.comp -o affine.spv
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 layout(constant_id = 16) const uint WIDTH = 1;

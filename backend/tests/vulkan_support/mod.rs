@@ -16,11 +16,13 @@ pub fn options() -> GpuOptions {
     GpuOptions { validation, ..from_env }
 }
 
-/// A device on which `check` must leave no validation message, not even by what it drops.
+/// A device on which `check` must leave no validation message, nor its end, where what was leaked would show.
 pub fn with_gpu(options: &GpuOptions, check: impl FnOnce(&Arc<Gpu>)) {
     let gpu = Gpu::open(0, options).expect("a Vulkan device");
+    let log = Arc::clone(gpu.validation());
     check(&gpu);
-    assert_eq!(gpu.validation_messages(), Vec::<String>::new());
+    drop(gpu);
+    assert_eq!(log.messages(), Vec::<String>::new());
 }
 
 /// Bytes whose period, a prime, divides no row length, so that swapped or shifted pieces show.

@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Case> {
         let inputs = vec![s.f32([n, m, 1, 1], Fill::Floats(3.0)).transpose()];
         cases.push(s.case_as(format!("[{n}, {m}] transposed"), Op::Copy, inputs, Desc::f32([m, n, 1, 1])));
     }
-    for (hd, heads, tokens) in [(64, 9, 33), (20, 3, 5)] {
+    for (hd, heads, tokens) in [(64, 9, 33), (20, 3, 5), (5, 3, 7)] {
         let heads_merged = [hd * heads, tokens, 1, 1];
         let mut s = Setup::new();
         let inputs = vec![by_head(s.f32([hd, tokens, heads, 1], Fill::Floats(3.0)))];
@@ -27,6 +27,9 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(reshaped([12, 5, 1, 1], [4, 3, 5, 1]));
     cases.push(reshaped([64, 9, 3, 1], [576, 3, 1, 1]));
+    // Rows that are no whole number of texels, regrouped.
+    cases.push(reshaped([6, 5, 1, 1], [30, 1, 1, 1]));
+    cases.push(reshaped([30, 3, 1, 1], [3, 10, 3, 1]));
     for shape in [[7, 5, 1, 1], [65, 9, 1, 1]] {
         cases.push(copy(format!("{shape:?} to F16"), DType::F32, shape, DType::F16, Fill::Floats(3.0)));
         cases.push(copy(format!("{shape:?} from F16"), DType::F16, shape, DType::F32, Fill::Floats(3.0)));

@@ -9,23 +9,9 @@ use crate::device::Limits;
 use crate::graph::{DType, Shape};
 use crate::layout::Layout;
 
-/// A machine of the given vector width; the other limits are the least that Vulkan allows, but for the bindings.
+/// A machine of the given vector width.
 fn limits(subgroup_size: u32) -> Limits {
-    Limits {
-        max_image_2d: 4096,
-        max_storage_buffer_range: 1 << 27,
-        max_bound_bytes: u64::MAX,
-        storage_buffer_alignment: 256,
-        max_allocation: 1 << 30,
-        max_workgroup_invocations: 128,
-        max_workgroup_size: [128, 128, 64],
-        max_workgroup_count: [65535; 3],
-        max_shared_memory: 16384,
-        max_storage_bindings: 8,
-        subgroup_size,
-        shuffle_width: subgroup_size,
-        heap_bytes: 1 << 32,
-    }
+    Limits { max_workgroup_invocations: 128, subgroup_size, ..Limits::for_tests() }
 }
 
 /// An operand at home in tiles of `h` rows of axis 1.

@@ -68,7 +68,10 @@ proptest! {
 
     /// Homes of one small box, so that two of them are often the same function by different digits.
     #[test]
-    fn l8_equal_normal_forms_are_equal_address_functions(a in shapes::scattered_on(&[4, 2]), b in shapes::scattered_on(&[4, 2])) {
+    fn l8_equal_normal_forms_are_equal_address_functions(
+        a in shapes::scattered_on(&[4, 2]),
+        b in shapes::scattered_on(&[4, 2]),
+    ) {
         let equal = a.axes == b.axes && addresses(&a) == addresses(&b);
         prop_assert_eq!(a.normalize() == b.normalize(), equal);
         prop_assert_eq!(a.view() == b.view(), equal);

@@ -64,8 +64,9 @@ pub fn layout(most: u32) -> impl Strategy<Value = Layout> {
 /// Raw material of one transform, fitted to extents by [`transform`].
 pub type Draw = (usize, [Index; 4], Vec<(Index, Index)>);
 
-pub fn draw() -> impl Strategy<Value = Draw> {
-    (0usize..11, any::<[Index; 4]>(), prop::collection::vec(any::<(Index, Index)>(), 4))
+pub fn draws(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Draw>> {
+    let draw = (0usize..11, any::<[Index; 4]>(), prop::collection::vec(any::<(Index, Index)>(), 4));
+    prop::collection::vec(draw, count)
 }
 
 fn divisors(n: u32) -> Vec<u32> {

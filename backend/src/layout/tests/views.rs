@@ -1,5 +1,5 @@
-//! L5, L6, L10: whatever chain of views is accepted shows the elements that plain index arithmetic finds, and the chains of a
-//! transformer are accepted.
+//! L5, L6, L10: whatever chain of views is accepted shows the elements that plain index arithmetic finds, and the
+//! chains of a transformer are accepted.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::naive::{Naive, index_of, indices};
 use super::shapes::{self, Draw};
-use crate::layout::{Chain, Illegal, Layout, Place, Position, Transform, View};
+use crate::layout::{Axis, Chain, Digit, Illegal, Layout, Place, Position, Transform, View};
 
 /// Applies the draws that are legal, skips those that are not, and checks after each.
 fn check_chain(layout: &Layout, draws: &[Draw]) -> (usize, usize) {
@@ -36,8 +36,8 @@ fn check_chain(layout: &Layout, draws: &[Draw]) -> (usize, usize) {
 #[test]
 fn l6_l10_accepted_chains_show_the_right_elements() {
     let (legal, refused) = (Cell::new(0), Cell::new(0));
-    let chains = (shapes::layout(300), prop::collection::vec(shapes::draw(), 1..7));
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(1200));
+    let chains = (shapes::layout(300), shapes::draws(1..7));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(2500));
     runner
         .run(&chains, |(layout, draws)| {
             let (ok, err) = check_chain(&layout, &draws);
@@ -84,7 +84,7 @@ proptest! {
 
     /// A chain in one go and in two halves; the first illegal step is named.
     #[test]
-    fn l5_chains_compose(layout in shapes::layout(600), draws in prop::collection::vec(shapes::draw(), 1..6), cut: prop::sample::Index) {
+    fn l5_chains_compose(layout in shapes::layout(600), draws in shapes::draws(1..6), cut: prop::sample::Index) {
         let mut extents = layout.extents();
         let mut steps = Vec::new();
         let mut view = Ok(layout.view());
@@ -113,16 +113,18 @@ proptest! {
         }
     }
 
-    /// Regroupings and permutations keep padding outside the elements: what lies beyond an extent is no element of the root.
+    /// Regroupings and permutations keep padding outside the elements: what lies beyond an extent is no element of the
+    /// root.
     #[test]
-    fn padding_of_a_regrouping_is_padding_of_the_root(layout in shapes::layout(600), draws in prop::collection::vec(shapes::draw(), 1..5)) {
+    fn padding_of_a_regrouping_is_padding_of_the_root(layout in shapes::layout(600), draws in shapes::draws(1..5)) {
         let root = layout.extents();
         let elements: HashSet<Position> =
             indices(&root).map(|index| layout.address(&index)).collect();
         let mut view = layout.view();
         for draw in &draws {
             let step = shapes::transform(&view.extents(), draw);
-            if matches!(step, Transform::Permute(_) | Transform::Split { .. } | Transform::Merge { .. } | Transform::Reshape(_)) {
+            use Transform::{Merge, Permute, Reshape, Split};
+            if matches!(step, Permute(_) | Split { .. } | Merge { .. } | Reshape(_)) {
                 view = view.apply(&step).unwrap_or(view);
             }
         }
@@ -133,6 +135,21 @@ proptest! {
             prop_assert_eq!(elements.contains(&view.address(&index)), inside);
         }
     }
+}
+
+/// Axis 0 in digits 3, 3, 3 (the top one for padding above 12): a window of elements 0 and 6 ends with the axis, within
+/// its middle digit.
+#[test]
+fn a_window_inherits_the_padding_of_its_own_top_digit_only() {
+    let digit = |stride| Digit { axis: 0, stride, radix: 3 };
+    let layout = Layout {
+        axes: vec![Axis { extent: 12, padded: 27 }],
+        lane: vec![digit(1), digit(9)],
+        x: vec![digit(3)],
+        y: vec![],
+    };
+    let window = Transform::Strided { extents: vec![2], strides: vec![6], offset: 0 };
+    assert_eq!(assert_chain(&layout, &[window]).axes[0].padded, 2);
 }
 
 fn plain(extents: [u32; 4], row_axis: usize) -> Layout {

@@ -1,0 +1,56 @@
+//! The engine's log lines, forwarded to the `log` crate.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_void};
+
+use llama_cpp_sys_2 as sys;
+
+thread_local! {
+    /// Error lines of the call in progress on this thread, when somebody wants them.
+    static CAPTURED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Sends the log lines of ggml and llama.cpp to the `log` crate under the target `ggml`, instead of to stderr.
+pub fn forward_logs() {
+    // SAFETY: the callback is a plain function without user data and lives forever.
+    unsafe {
+        sys::ggml_log_set(Some(on_log), std::ptr::null_mut());
+        sys::llama_log_set(Some(on_log), std::ptr::null_mut());
+    }
+}
+
+/// Runs `call` and returns its result with the error lines that the engine logged meanwhile on this thread, joined by "; ".
+///
+/// Needs [`forward_logs`]; without it the text is empty. Calls do not nest: an inner call takes the lines of its time.
+pub fn capture_errors<R>(call: impl FnOnce() -> R) -> (R, String) {
+    let outer = CAPTURED.replace(Some(Vec::new()));
+    let result = call();
+    let lines = CAPTURED.replace(outer).unwrap_or_default();
+    (result, lines.join("; "))
+}
+
+unsafe extern "C" fn on_log(level: sys::ggml_log_level, text: *const c_char, _: *mut c_void) {
+    if text.is_null() {
+        return;
+    }
+    // SAFETY: ggml passes a NUL-terminated string that is valid during the call.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    let text = text.trim_end();
+    let level = match level {
+        sys::GGML_LOG_LEVEL_ERROR => log::Level::Error,
+        sys::GGML_LOG_LEVEL_WARN => log::Level::Warn,
+        sys::GGML_LOG_LEVEL_INFO => log::Level::Debug,
+        _ => log::Level::Trace,
+    };
+    if text.is_empty() {
+        return;
+    }
+    if level == log::Level::Error {
+        let kept = CAPTURED.with_borrow_mut(|lines| lines.as_mut().map(|l| l.push(text.to_owned())).is_some());
+        if kept {
+            log::debug!(target: "ggml", "{text}");
+            return;
+        }
+    }
+    log::log!(target: "ggml", level, "{text}");
+}

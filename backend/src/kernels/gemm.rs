@@ -8,22 +8,28 @@
 //!
 //! An invocation holds `4 tile_m` by `tile_n` sums in registers; a workgroup spreads `lanes_m` by `lanes_n` of them.
 //!
-//! * **Processors** (subgroups of vector registers, up to 8 wide): the subgroup lies along m, so that it shares its values of b,
-//!   and with `gemm_subgroup` each invocation fetches one texel of b and hands it around. With few m the rest of the subgroup goes along n.
+//! * **Processors** (subgroups of vector registers, up to 8 wide): the subgroup lies along m, so that all of it wants the same
+//!   values of b, and with `gemm_subgroup` each invocation fetches one texel of b and hands it around. With few m the rest of
+//!   the subgroup goes along n.
 //! * **GPUs**: workgroups of 32 or 64, up to 16 along m and the rest along n; the caches do the sharing.
-//! * **Parts of k**: a long k is cut so that the slab of `a` that one part reads by columns stays in a cache, and, on a GPU, so that a
-//!   small product fills the device. Parts are summed by a second dispatch, in a fixed order.
+//! * **Parts of k**: a long k is cut so that the slab of a that one part reads by columns stays in a cache, and on a GPU so that
+//!   a small product fills the device. Parts are summed by a second dispatch, in a fixed order.
 //!
 //! Measured on a 2-core lavapipe (Mesa 25), GFLOP/s with all operands in buffers / in images:
 //!
 //! | product | m x n x k | F32 | Q8_0 | Q4_1 |
 //! |---|---|---|---|---|
-//! | projection | 576 x 96 x 576 | 39 / 60 | 54 / 66 | 59 / 67 |
-//! | its input gradient | 576 x 96 x 1536 | 34 / 46 | 32 / 44 | 33 / 44 |
-//! | head | 49152 x 40 x 576 | | 53 / 62 | 58 / 65 |
-//! | its input gradient | 576 x 40 x 49152 | | 50 / 47 | 50 / 50 |
-//! | LoRA down | 8 x 96 x 576 | 14 / 24 | | |
-//! | LoRA up | 576 x 96 x 8 | 13 / 9 | | |
+//! | projection | 576 x 96 x 576 | 39 / 61 | 54 / 65 | 61 / 67 |
+//! | its input gradient | 576 x 96 x 1536 | 39 / 56 | 43 / 51 | 42 / 54 |
+//! | head | 49152 x 40 x 576 | 27 / 61 | 52 / 61 | 60 / 65 |
+//! | its input gradient | 576 x 40 x 49152 | 40 / 60 | 49 / 47 | 50 / 55 |
+//! | attention scores, 9 heads | 96 x 96 x 64 | 30 / 38 | | |
+//! | LoRA down | 8 x 96 x 576 | 14 / 26 | | |
+//! | LoRA up | 576 x 96 x 8 | 13 / 11 | | |
+//!
+//! There, every fetch from a buffer is compiled to a loop over the subgroup: a specialization takes 160 to 260 ms to compile with
+//! buffers, 45 to 110 ms with images, and fetches are the first thing to save. The head's gradient in one part runs at half
+//! the speed.
 
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy};
@@ -213,4 +219,55 @@ fn dispatch(
     let matrices = p2.checked_mul(p3).ok_or_else(|| Refusal(format!("{arg}: {p2} x {p3} matrices are too many")))?;
     let groups = [p1.div_ceil(tile_n * lanes_n), p0.div_ceil(4).div_ceil(tile_m * lanes_m), matrices];
     builder.workgroups(lanes_m * lanes_n, groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(subgroup_size: u32, shuffle_width: u32) -> Limits {
+        Limits { subgroup_size, shuffle_width, ..Limits::for_tests() }
+    }
+
+    /// What `gemm.comp` presumes of its constants, for every kind of device.
+    #[test]
+    fn schedules_keep_what_the_shader_presumes() {
+        for subgroup in [0, 1, 4, 8, 16, 32, 64, 128] {
+            for (shuffle, most) in [(0, 1024), (subgroup, 1024), (subgroup, 4), (subgroup, 1)] {
+                let limits = Limits { max_workgroup_invocations: most, ..limits(subgroup, shuffle) };
+                for quads_m in [1, 2, 3, 48, 144, 12288] {
+                    for (n, k) in [(1, 1), (4, 9000), (8, 576), (33, 49152), (96, 576), (4096, 65536)] {
+                        let size = Size { quads_m, n, k, batches: [3, 1] };
+                        let s = Schedule::choose(size, &limits);
+                        assert!(s.lanes_m * s.lanes_n <= most, "{size:?} {s:?}");
+                        assert!(s.tile_n.is_multiple_of(4) && s.tile_m == 1 && s.parts >= 1, "{size:?} {s:?}");
+                        assert!(s.share == 1 || (s.lanes_n == 1 && s.share <= shuffle), "{size:?} {s:?}");
+                        assert!(s.share.is_power_of_two() && (s.lanes_m * s.lanes_n).is_multiple_of(s.share));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_products_without_axis_3_are_cut() {
+        let head = Size { quads_m: 144, n: 40, k: 49152, batches: [1, 1] };
+        assert_eq!(Schedule::choose(head, &limits(8, 8)).parts, 12);
+        assert_eq!(Schedule::choose(Size { batches: [1, 2], ..head }, &limits(8, 8)).parts, 1);
+        let projection = Size { k: 576, ..head };
+        assert_eq!(Schedule::choose(projection, &limits(8, 8)).parts, 1);
+        assert_eq!(Schedule::choose(projection, &limits(32, 32)).parts, 4);
+        let wide = Size { quads_m: 12288, n: 4096, ..head };
+        assert_eq!(Schedule::choose(wide, &limits(8, 8)).parts, 1, "the parts' sums would take gigabytes");
+    }
+
+    /// The rows of B are fetched once for a subgroup only where the device shuffles.
+    #[test]
+    fn shuffles_are_used_where_present() {
+        let size = Size { quads_m: 144, n: 96, k: 576, batches: [1, 1] };
+        assert_eq!(Schedule::choose(size, &limits(8, 8)).share, 8);
+        assert_eq!(Schedule::choose(size, &limits(4, 4)).share, 4);
+        assert_eq!(Schedule::choose(size, &limits(8, 0)).share, 1);
+        assert_eq!(Schedule::choose(size, &limits(64, 8)).share, 1, "a preset may claim wider subgroups");
+    }
 }

@@ -65,13 +65,31 @@ pub fn cases() -> Vec<Case> {
     cases.push(product("batches", Op::MulMat, DType::F32, [7, 9, 2, 3], [7, 5, 2, 3], Fill::Integers));
     cases.push(product("shared heads", Op::MulMat, DType::F32, [12, 9, 3, 1], [12, 5, 9, 2], Fill::Integers));
     cases.push(product("shared heads", Op::OutProd, DType::F32, [9, 12, 3, 1], [5, 12, 9, 2], Fill::Integers));
+    // Sums in parts, the last of which is short.
+    cases.push(product("long k", Op::OutProd, DType::Q8_0, [64, 8201, 1, 1], [5, 8201, 1, 1], Fill::Integers));
+    cases.push(product("long k, heads", Op::MulMat, DType::F32, [8201, 9, 2, 1], [8201, 3, 4, 1], Fill::Integers));
     cases.extend(transposed());
     for tokens in [5, 33] {
         cases.extend(attention(tokens, 9, 3, 64));
     }
     cases.extend(attention(17, 4, 4, 20));
     cases.push(large_vocabulary());
+    cases.extend(lanes_on_a_batch_axis());
     cases
+}
+
+/// Operands whose texels run along neither m, n nor k: they are gathered element by element.
+fn lanes_on_a_batch_axis() -> [Case; 2] {
+    let heads = 5;
+    let turned = |s: &mut Setup, dtype, rows| {
+        let operand = s.input(dtype, [heads, 7, rows, 1], Fill::Integers);
+        operand.permute([1, 2, 0, 3]).expect("a permutation of four axes")
+    };
+    [DType::F32, DType::F16].map(|dtype| {
+        let mut s = Setup::new();
+        let inputs = vec![turned(&mut s, dtype, 9), turned(&mut s, DType::F32, 6)];
+        s.case(format!("{dtype:?} lanes along heads"), Op::MulMat, inputs)
+    })
 }
 
 fn product(name: &str, op: Op, dtype: DType, a: Shape, b: Shape, fill: Fill) -> Case {

@@ -37,7 +37,9 @@ fn spoiled_results_fail_every_case() {
     ];
     for (name, spoil, longest_row) in spoils {
         let short = |case: &Case| case.node().inputs.iter().all(|i| i.shape[0] <= longest_row);
-        for case in cases::FAMILIES.into_iter().flat_map(cases::of).filter(short) {
+        // The largest operands add nothing here but time.
+        let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 1 << 20;
+        for case in cases::FAMILIES.into_iter().flat_map(cases::of).filter(|c| short(c) && small(c)) {
             let integers = case.desc(case.node().output).dtype == DType::I32;
             // What encoding to an integer takes back is no fault.
             let moved = |x: f64, y: f64| match integers {

@@ -27,10 +27,10 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Longest chain of additions when a row kernel sums n elements: rows are split over 32 invocations or more, whose partial sums
-/// are added in any order.
+/// Longest chain of additions when a row kernel sums n elements: four at a time, in as little as one invocation, and up to ten
+/// rounds that join the invocations of a row.
 fn chain(n: usize) -> f64 {
-    n.min(n / 32 + 32) as f64
+    (n as f64).min(n as f64 / 4.0 + 14.0)
 }
 
 /// Tolerances of the op's written values. `dtypes` are those of the operands and of the output.
@@ -162,12 +162,11 @@ fn rotation(rope: &Rope, inputs: &[Array]) -> Array {
     bound
 }
 
-/// Relative error of a sum of exponentials beyond that of its terms. The maximum runs along with the sum: each quad of elements may
+/// Relative error of a sum of exponentials beyond that of its terms. The maximum runs along with the sum: every addition may first
 /// rescale what was summed, by one product and one exponential. An exponent of -d has an error of `2 U (3 + 2 d)`, but what it
 /// scales is only `exp(-d)` of the new sum, which leaves less than 8 U.
 fn running_sum(n: usize) -> f64 {
-    let quads = chain(n) / 4.0 + 2.0;
-    (chain(n) + 9.0 * quads) * U
+    10.0 * chain(n) * U
 }
 
 /// Relative error of each numerator of a softmax, given what was added up to its exponent and the exponent itself.

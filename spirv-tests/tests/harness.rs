@@ -1,7 +1,7 @@
 //! The tests of the tests: every op has cases, an oracle passes them, and a spoiled one does not.
 
 use fblayout::graph::{Array, DType, Family, ROWS};
-use fblayout_spirv_tests::{Reference, adjoints, cases, check, check_all};
+use fblayout_spirv_tests::{Case, Reference, adjoints, cases, check, check_all};
 
 #[test]
 fn every_op_has_cases_in_its_family() {
@@ -27,14 +27,19 @@ type Spoil = fn(&mut Array);
 /// Faults a kernel could have, each of which must fail every case that it changes.
 #[test]
 fn spoiled_results_fail_every_case() {
-    let spoils: [(&str, Spoil); 4] = [
-        ("last element zero", |a| *a.data.last_mut().unwrap() = 0.0),
-        ("last element NaN", |a| *a.data.last_mut().unwrap() = f64::NAN),
-        ("all elements larger by 0.2 %", |a| *a = a.map(|x| x * 1.002)),
-        ("elements one place on", |a| a.data.rotate_right(1)),
+    // Sums over rows of a vocabulary may be off by some tenths of a percent.
+    let spoils: [(&str, Spoil, u32); 5] = [
+        ("last element zero", |a| *a.data.last_mut().unwrap() = 0.0, u32::MAX),
+        ("last element NaN", |a| *a.data.last_mut().unwrap() = f64::NAN, u32::MAX),
+        ("all elements larger by 0.2 %", |a| *a = a.map(|x| x * 1.002), 1000),
+        ("all elements larger by 5 %", |a| *a = a.map(|x| x * 1.05), u32::MAX),
+        ("elements one place on", |a| a.data.rotate_right(1), u32::MAX),
     ];
-    for (name, spoil) in spoils {
-        for case in cases::FAMILIES.into_iter().flat_map(cases::of) {
+    for (name, spoil, longest_row) in spoils {
+        let short = |case: &Case| case.node().inputs.iter().all(|i| i.shape[0] <= longest_row);
+        // The largest operands add nothing here but time.
+        let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 1 << 20;
+        for case in cases::FAMILIES.into_iter().flat_map(cases::of).filter(|c| short(c) && small(c)) {
             let integers = case.desc(case.node().output).dtype == DType::I32;
             // What encoding to an integer takes back is no fault.
             let moved = |x: f64, y: f64| match integers {

@@ -151,7 +151,7 @@ impl Engine {
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
         let plan = self.plan(graph)?;
-        log::info!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
+        log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
         Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
     }
 

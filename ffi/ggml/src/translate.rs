@@ -92,8 +92,10 @@ impl<'a> Translator<'a> {
             for written in translator.written(node) {
                 let slot = translator.slot(written);
                 *translator.writes_left.entry(slot).or_default() += 1;
-                last_writes.retain(|&(_, earlier)| earlier != slot || matches!(slot, Slot::Record { .. }));
-                last_writes.push((written, slot));
+                if matches!(slot, Slot::Tensor(_)) {
+                    last_writes.retain(|&(_, earlier)| earlier != slot);
+                    last_writes.push((written, slot));
+                }
             }
         }
         translator.published = publish(snapshot, &last_writes);

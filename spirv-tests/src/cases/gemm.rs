@@ -73,8 +73,8 @@ pub fn cases() -> Vec<Case> {
         cases.extend(attention(tokens, 9, 3, 64));
     }
     cases.extend(attention(17, 4, 4, 20));
-    cases.push(large_vocabulary());
     cases.extend(lanes_on_a_batch_axis());
+    cases.extend(large());
     cases
 }
 
@@ -174,7 +174,18 @@ fn attention(tokens: u32, heads: u32, kv_heads: u32, hd: u32) -> Vec<Case> {
     cases
 }
 
-/// A tied head: the rows of the product are the vocabulary.
-fn large_vocabulary() -> Case {
-    product("vocabulary of 49152", Op::MulMat, DType::Q8_0, [64, 49152, 1, 1], [64, 3, 1, 1], Fill::Integers)
+/// Work that schedules treat in its own way: much of it, a long k, a tied head whose rows are the vocabulary.
+fn large() -> Vec<Case> {
+    let matrices = |dtype: DType, k: u32, m: u32, n: u32| {
+        product(&format!("{dtype:?} k {k} m {m} n {n}"), Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], Fill::Integers)
+    };
+    vec![
+        matrices(DType::F32, 576, 576, 57),
+        matrices(DType::Q8_0, 576, 600, 84),
+        matrices(DType::Q4_1, 576, 576, 96),
+        matrices(DType::F32, 8200, 9, 5),
+        matrices(DType::Q8_0, 64, 49152, 3),
+        input_gradient(DType::Q8_0, 64, 16384, 3),
+        input_gradient(DType::Q4_1, 64, 49152, 5),
+    ]
 }

@@ -17,7 +17,9 @@ pub fn choose(name: &str, plugin: Option<&Path>) -> Result<Device> {
     } else if find_device(name).is_none() {
         match find_plugin() {
             Some(path) => drop(load_plugin(&path)?),
-            None => return Err(missing(name, &format!("no plugin {} beside the executable", PLUGIN_NAMES.join(" or ")))),
+            None => {
+                return Err(missing(name, &format!("no plugin {} beside the executable", PLUGIN_NAMES.join(" or "))));
+            }
         }
     }
     find_device(name).ok_or_else(|| missing(name, "the plugin offers no such device (is there a Vulkan driver?)"))

@@ -84,7 +84,8 @@ impl ModelFile {
     pub fn open(path: &Path) -> Result<ModelFile> {
         let reader = Reader::open(path)?;
         let fail = |rule: String| Error::Model { path: path.display().to_string(), rule };
-        let architecture = reader.text("general.architecture").ok_or_else(|| fail("has no general.architecture".into()))?;
+        let architecture =
+            reader.text("general.architecture").ok_or_else(|| fail("has no general.architecture".into()))?;
         if architecture != SUPPORTED {
             return Err(fail(format!("architecture '{architecture}' is not supported; supported: {SUPPORTED}")));
         }
@@ -166,7 +167,9 @@ impl ModelFile {
             let dtype = if axes == 1 { Type::F32 } else { base.of(info.dtype) };
             if info.extents[0] % dtype.block_len() != 0 {
                 let (n, block) = (info.extents[0], dtype.block_len());
-                return Err(self.fail(format!("tensor '{name}': rows of {n} do not fill blocks of {block} of type {dtype}")));
+                return Err(
+                    self.fail(format!("tensor '{name}': rows of {n} do not fill blocks of {block} of type {dtype}"))
+                );
             }
             Ok(Some(context.tensor(dtype, &info.extents[..axes]).named(name)?))
         };
@@ -225,7 +228,10 @@ fn read_hyper(reader: &Reader) -> std::result::Result<Hyper, String> {
     }
     let rope_dims = optional("rope.dimension_count", head_width);
     if rope_dims == 0 || rope_dims % 2 != 0 || rope_dims > head_width {
-        return Err(format!("'{}' is {rope_dims}; it must be even and at most {head_width}", key("rope.dimension_count")));
+        return Err(format!(
+            "'{}' is {rope_dims}; it must be even and at most {head_width}",
+            key("rope.dimension_count")
+        ));
     }
     let epsilon = reader.float(&key("attention.layer_norm_rms_epsilon"));
     let embedding = reader.tensor("token_embd.weight").ok_or("tensor 'token_embd.weight' is missing")?;

@@ -17,7 +17,8 @@ impl Output {
     /// Starts a file, and its folder where that is missing.
     pub fn create(path: &Path) -> Result<Output> {
         if path.is_dir() || path.file_name().is_none() {
-            let source = std::io::Error::new(std::io::ErrorKind::IsADirectory, "a file name is needed, this is a folder");
+            let source =
+                std::io::Error::new(std::io::ErrorKind::IsADirectory, "a file name is needed, this is a folder");
             return Err(Error::io(path)(source));
         }
         let folder = match path.parent() {
@@ -76,7 +77,11 @@ mod tests {
         let mut output = Output::create(&path).unwrap();
         output.write_all(b"half").unwrap();
         drop(output);
-        assert_eq!(std::fs::read_dir(folder.path().join("sub")).unwrap().count(), 0, "an abandoned file leaves nothing");
+        assert_eq!(
+            std::fs::read_dir(folder.path().join("sub")).unwrap().count(),
+            0,
+            "an abandoned file leaves nothing"
+        );
 
         let mut output = Output::create(&path).unwrap();
         output.write_all(b"whole").unwrap();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::{Device, Error, Graph, Result};
+use crate::{Context, Device, Error, Graph, Result, Tensor};
 
 /// A stream of work on one device; clones share it.
 #[derive(Clone)]
@@ -59,6 +59,16 @@ impl Backend {
         self.0.ptr.as_ptr()
     }
 
+    /// Runs a graph node by node, each as a graph of its own, and shows every computed node to `look`.
+    pub fn compute_nodes<'c>(&self, graph: &Graph<'c>, mut look: impl FnMut(Tensor<'c>) -> Result<()>) -> Result<()> {
+        for node in graph.nodes().into_iter().filter(|n| !n.is_free()) {
+            let scratch = Context::new(0, 1);
+            self.compute(&Graph::single(&scratch, node))?;
+            look(node)?;
+        }
+        Ok(())
+    }
+
     /// Runs a graph whose tensors all have memory that this device can use, and waits for it.
     pub fn compute(&self, graph: &Graph<'_>) -> Result<()> {
         for node in graph.nodes() {
@@ -66,9 +76,14 @@ impl Backend {
                 let buffer = t.buffer();
                 // SAFETY: the buffer is checked for null first, then valid as long as its context.
                 let usable = !buffer.is_null()
-                    && unsafe { sys::ggml_backend_supports_buft(self.raw(), sys::ggml_backend_buffer_get_type(buffer)) };
+                    && unsafe {
+                        sys::ggml_backend_supports_buft(self.raw(), sys::ggml_backend_buffer_get_type(buffer))
+                    };
                 if !usable {
-                    return Err(Error::Graph(format!("{t:?} has no memory that device '{}' can use", self.device().name())));
+                    return Err(Error::Graph(format!(
+                        "{t:?} has no memory that device '{}' can use",
+                        self.device().name()
+                    )));
                 }
             }
             if !node.is_free() && !self.device().supports(node) {

@@ -35,7 +35,7 @@ unsafe extern "C" fn on_log(level: sys::ggml_log_level, text: *const c_char, _: 
     }
     // SAFETY: ggml passes a NUL-terminated string that is valid during the call.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-    let text = text.trim_end();
+    let text = text.trim_end().replace('\n', " ");
     let level = match level {
         sys::GGML_LOG_LEVEL_ERROR => log::Level::Error,
         sys::GGML_LOG_LEVEL_WARN => log::Level::Warn,
@@ -46,7 +46,7 @@ unsafe extern "C" fn on_log(level: sys::ggml_log_level, text: *const c_char, _: 
         return;
     }
     if level == log::Level::Error {
-        let kept = CAPTURED.with_borrow_mut(|lines| lines.as_mut().map(|l| l.push(text.to_owned())).is_some());
+        let kept = CAPTURED.with_borrow_mut(|lines| lines.as_mut().map(|l| l.push(text.clone())).is_some());
         if kept {
             log::debug!(target: "ggml", "{text}");
             return;

@@ -30,7 +30,8 @@ impl<'c> Plan<'c> {
         let nodes = graph.nodes();
         for &node in nodes.iter().filter(|n| !n.is_free()) {
             let placed = !node.buffer().is_null();
-            let refused = |device: Device| Error::Unsupported { device: device.name().to_owned(), op: node.describe_op() };
+            let refused =
+                |device: Device| Error::Unsupported { device: device.name().to_owned(), op: node.describe_op() };
             if !first.device().supports(node) && (placed || !last.device().supports(node)) {
                 return Err(refused(first.device()));
             }
@@ -47,7 +48,11 @@ impl<'c> Plan<'c> {
         if !unsafe { sys::ggml_backend_sched_alloc_graph(scheduler.as_ptr(), graph.raw()) } {
             let device = first.device().name().to_owned();
             let bytes = nodes.iter().filter(|n| n.buffer().is_null()).map(Tensor::bytes).max().unwrap_or(0);
-            return Err(Error::OutOfMemory { device, what: "the graph's memory, with a largest tensor that".to_owned(), bytes });
+            return Err(Error::OutOfMemory {
+                device,
+                what: "the graph's memory, with a largest tensor that".to_owned(),
+                bytes,
+            });
         }
         Ok(Plan { scheduler, graph, device: first.device() })
     }

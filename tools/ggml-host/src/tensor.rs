@@ -180,7 +180,11 @@ impl<'c> Tensor<'c> {
     pub fn is_free(&self) -> bool {
         matches!(
             self.raw().op,
-            sys::GGML_OP_NONE | sys::GGML_OP_RESHAPE | sys::GGML_OP_VIEW | sys::GGML_OP_PERMUTE | sys::GGML_OP_TRANSPOSE
+            sys::GGML_OP_NONE
+                | sys::GGML_OP_RESHAPE
+                | sys::GGML_OP_VIEW
+                | sys::GGML_OP_PERMUTE
+                | sys::GGML_OP_TRANSPOSE
         )
     }
 

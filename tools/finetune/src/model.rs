@@ -165,7 +165,7 @@ impl ModelFile {
             let Some(info) = self.reader.tensor(name) else { return Ok(None) };
             let axes = if info.extents[1] == 1 { 1 } else { 2 };
             let dtype = if axes == 1 { Type::F32 } else { base.of(info.dtype) };
-            if info.extents[0] % dtype.block_len() != 0 {
+            if !info.extents[0].is_multiple_of(dtype.block_len()) {
                 let (n, block) = (info.extents[0], dtype.block_len());
                 return Err(
                     self.fail(format!("tensor '{name}': rows of {n} do not fill blocks of {block} of type {dtype}"))
@@ -223,11 +223,11 @@ fn read_hyper(reader: &Reader) -> std::result::Result<Hyper, String> {
     if optional("attention.value_length", head_width) != head_width {
         return Err(format!("keys and values of different widths are not supported (keys have {head_width})"));
     }
-    if kv_heads == 0 || heads % kv_heads != 0 {
+    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         return Err(format!("{heads} query heads cannot share {kv_heads} key heads evenly"));
     }
     let rope_dims = optional("rope.dimension_count", head_width);
-    if rope_dims == 0 || rope_dims % 2 != 0 || rope_dims > head_width {
+    if rope_dims == 0 || !rope_dims.is_multiple_of(2) || rope_dims > head_width {
         return Err(format!(
             "'{}' is {rope_dims}; it must be even and at most {head_width}",
             key("rope.dimension_count")

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ggml_host::gguf::Writer;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
@@ -33,6 +34,13 @@ impl Output {
     /// Where the file will be.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Writes a GGUF file and puts it in its place.
+    pub fn write_gguf(mut self, file: &Writer) -> Result<()> {
+        let written = file.write(&mut self);
+        written.map_err(Error::io(&self.path))?;
+        self.commit()
     }
 
     /// Puts the file in its place once its bytes are on the disk.

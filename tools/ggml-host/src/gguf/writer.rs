@@ -110,7 +110,7 @@ impl Writer {
         }
         let row = extents.first().copied().unwrap_or(0);
         let bytes = dtype.row_bytes(row) * extents.iter().skip(1).product::<usize>();
-        if row % dtype.block_len() != 0 || bytes != data.len() || extents.len() > 4 {
+        if !row.is_multiple_of(dtype.block_len()) || bytes != data.len() || extents.len() > 4 {
             let (n, axes) = (data.len(), extents.len());
             return Err(Error::Graph(format!(
                 "tensor '{name}' of type {dtype} and extents {extents:?} ({axes} axes) is not {n} bytes"

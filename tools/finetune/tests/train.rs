@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bench, WIDTH, model, nmse, tensor_f32, tensor_i32};
+use common::{Bench, WIDTH, metrics, model, nmse, tensor_f32, tensor_i32};
 use fblayout_finetune::chat::Template;
 use fblayout_finetune::dataset::{Dataset, Sample};
 use fblayout_finetune::lora::{Lora, Module};
@@ -14,11 +14,6 @@ use fblayout_finetune::{device, output::Output};
 use ggml_host::gguf::Reader;
 use ggml_host::llama::Model;
 use ggml_host::{Context, Type};
-
-fn metrics(bench: &Bench) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(bench.path("metrics.jsonl")).unwrap();
-    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
-}
 
 fn succeed(bench: &Bench, arguments: &[&str]) -> String {
     let output = bench.run(arguments);

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use llama_cpp_sys_2 as sys;
 
+use crate::logging::capture_errors;
 use crate::{Context, Device, Error, Graph, Result, Tensor};
 
 /// A stream of work on one device; clones share it.
@@ -91,17 +92,19 @@ impl Backend {
             }
         }
         // SAFETY: every tensor of the graph has memory that the backend can use, and every op is supported.
-        let status = unsafe { sys::ggml_backend_graph_compute(self.raw(), graph.raw()) };
-        check_status(status, self.device())
+        check_computed(self.device(), || unsafe { sys::ggml_backend_graph_compute(self.raw(), graph.raw()) })
     }
 }
 
-pub(crate) fn check_status(status: sys::ggml_status, device: Device) -> Result<()> {
+/// Runs a computation and turns its status, with what was logged meanwhile, into a result.
+pub(crate) fn check_computed(device: Device, compute: impl FnOnce() -> sys::ggml_status) -> Result<()> {
+    let (status, said) = capture_errors(compute);
     let status = match status {
-        sys::GGML_STATUS_SUCCESS => return Ok(()),
-        sys::GGML_STATUS_ALLOC_FAILED => "out of memory",
-        sys::GGML_STATUS_ABORTED => "aborted",
+        sys::GGML_STATUS_SUCCESS if said.is_empty() => return Ok(()),
+        sys::GGML_STATUS_SUCCESS => "finished with errors",
+        sys::GGML_STATUS_ALLOC_FAILED => "ran out of memory",
+        sys::GGML_STATUS_ABORTED => "was aborted",
         _ => "failed",
     };
-    Err(Error::Compute { device: device.name().to_owned(), status })
+    Err(Error::Compute { device: device.name().to_owned(), status, said })
 }

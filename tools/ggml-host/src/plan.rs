@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::backend::check_status;
+use crate::backend::check_computed;
+use crate::logging::capture_errors;
 use crate::{Backend, Device, DeviceKind, Error, Graph, Result, Tensor};
 
 /// An allocated graph. Its memory belongs to the graph's context, so results stay readable while that lives.
@@ -45,13 +46,16 @@ impl<'c> Plan<'c> {
         let scheduler = NonNull::new(scheduler).ok_or_else(|| Error::Graph("no scheduler".to_owned()))?;
         graph.context().keep(scheduler.as_ptr(), backends.to_vec());
         // SAFETY: scheduler and graph are valid, and the context keeps both while the tensors can be reached.
-        if !unsafe { sys::ggml_backend_sched_alloc_graph(scheduler.as_ptr(), graph.raw()) } {
+        let allocate = || unsafe { sys::ggml_backend_sched_alloc_graph(scheduler.as_ptr(), graph.raw()) };
+        let (allocated, said) = capture_errors(allocate);
+        if !allocated {
             let device = first.device().name().to_owned();
             let bytes = nodes.iter().filter(|n| n.buffer().is_null()).map(Tensor::bytes).max().unwrap_or(0);
             return Err(Error::OutOfMemory {
                 device,
-                what: "the graph's memory, with a largest tensor that".to_owned(),
+                what: "the graph's largest tensor alone".to_owned(),
                 bytes,
+                said,
             });
         }
         Ok(Plan { scheduler, graph, device: first.device() })
@@ -60,8 +64,9 @@ impl<'c> Plan<'c> {
     /// Runs the graph and waits for it.
     pub fn compute(&mut self) -> Result<()> {
         // SAFETY: the graph is allocated in this scheduler.
-        let status = unsafe { sys::ggml_backend_sched_graph_compute(self.scheduler.as_ptr(), self.graph.raw()) };
-        check_status(status, self.device)
+        check_computed(self.device, || unsafe {
+            sys::ggml_backend_sched_graph_compute(self.scheduler.as_ptr(), self.graph.raw())
+        })
     }
 
     /// The graph.

@@ -35,8 +35,14 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// Runs the program on the CPU with the folder's model and data, unless the arguments say otherwise.
+    /// Runs the program on the CPU with the folder's model and data, unless the arguments say otherwise. No Vulkan driver
+    /// is to be found, whatever the machine has.
     pub fn run(&self, arguments: &[&str]) -> Output {
+        self.run_with(&[("VK_DRIVER_FILES", "/nonexistent"), ("VK_ICD_FILENAMES", "/nonexistent")], arguments)
+    }
+
+    /// [`Bench::run`] with these environment variables.
+    pub fn run_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Output {
         let mut all: Vec<String> =
             arguments.iter().map(|a| a.replace("{}", self.folder.path().to_str().unwrap())).collect();
         let defaults = [
@@ -56,9 +62,7 @@ impl Bench {
             }
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_fblayout-finetune"));
-        // No Vulkan driver is to be found, whatever the machine has.
-        command.args(&all).env("VK_DRIVER_FILES", "/nonexistent").env("VK_ICD_FILENAMES", "/nonexistent");
-        command.output().unwrap()
+        command.args(&all).envs(environment.iter().copied()).output().unwrap()
     }
 
     /// Names in the folder that the bench did not put there.
@@ -176,6 +180,12 @@ pub fn nmse(got: &[f32], want: &[f32]) -> f64 {
     assert_eq!(got.len(), want.len());
     let sum = |f: &dyn Fn(f64, f64) -> f64| got.iter().zip(want).map(|(&g, &w)| f(g.into(), w.into())).sum::<f64>();
     sum(&|g, w| (g - w).powi(2)) / sum(&|_, w| w * w)
+}
+
+/// The metrics that the last run wrote.
+pub fn metrics(bench: &Bench) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(bench.path("metrics.jsonl")).unwrap();
+    text.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
 /// What a failed run says: one line on stderr, and nothing left behind.

@@ -3,6 +3,7 @@
 //! Read `docs/architecture.md` for the rooms and what each may know.
 
 pub mod device;
+pub mod engine;
 pub mod graph;
 pub mod kernels;
 pub mod layout;

@@ -1,1 +1,23 @@
-//! Skeleton.
+//! Every kernel against its f64 oracle, on the Vulkan device present.
+//!
+//! A [`Case`] is a graph of one node and the data of its external values. [`check`] runs it on a [`Device`] and compares with
+//! the oracle under a [`tolerance`] that is derived from the op's arithmetic, not tuned. [`cases`] is the table.
+
+mod adjoint;
+mod case;
+pub mod cases;
+mod check;
+mod fill;
+mod programs;
+mod reference;
+mod tolerance;
+mod vulkan;
+
+pub use adjoint::{Adjoint, adjoints};
+pub use case::{Case, Setup};
+pub use check::{Device, Failure, Outcome, check, check_all};
+pub use fill::Fill;
+pub use programs::{ExactProgram, exact_program};
+pub use reference::Reference;
+pub use tolerance::tolerance;
+pub use vulkan::{STORAGES, VulkanDevice};

@@ -9,6 +9,8 @@ pub struct Limits {
     pub max_image_2d: u32,
     /// Largest range of one storage buffer binding, bytes.
     pub max_storage_buffer_range: u64,
+    /// Largest sum of the storage buffer ranges one dispatch may bind, bytes; `u64::MAX` where no such cap is known.
+    pub max_bound_bytes: u64,
     /// Alignment of a storage buffer binding's offset, bytes.
     pub storage_buffer_alignment: u64,
     /// Largest single memory allocation, bytes.
@@ -23,8 +25,33 @@ pub struct Limits {
     pub max_shared_memory: u32,
     /// Storage buffers and storage images a shader stage may bind, each.
     pub max_storage_bindings: u32,
-    /// Invocations of a subgroup.
+    /// Invocations of a subgroup. A hint for schedules: no kernel may need it for correct results.
     pub subgroup_size: u32,
+    /// Invocations of a subgroup that can exchange registers by shuffles in a compute shader; 0 where they cannot. Unlike
+    /// `subgroup_size` a fact: kernels rely on it.
+    pub shuffle_width: u32,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
+}
+
+#[cfg(test)]
+impl Limits {
+    /// A plain device, as Mesa's CPU driver describes itself.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            max_image_2d: 16384,
+            max_storage_buffer_range: 128 << 20,
+            max_bound_bytes: u64::MAX,
+            storage_buffer_alignment: 16,
+            max_allocation: 2 << 30,
+            max_workgroup_invocations: 1024,
+            max_workgroup_size: [1024; 3],
+            max_workgroup_count: [65535; 3],
+            max_shared_memory: 32 << 10,
+            max_storage_bindings: 32,
+            subgroup_size: 8,
+            shuffle_width: 8,
+            heap_bytes: 4 << 30,
+        }
+    }
 }

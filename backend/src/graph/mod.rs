@@ -1,15 +1,67 @@
 //! What is computed: tensors, dtypes and ops. Knows nothing of layouts or devices.
+//!
+//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`] and f64 oracle. [`Graph`] holds
+//! values and the nodes that compute them; [`Operand`] is a strided window over a value, which is how views arrive.
 
+mod array;
+mod bytes;
+mod container;
 mod dtype;
 mod op;
+mod operand;
+mod oracle;
+mod rules;
+mod table;
 
+pub use array::Array;
+pub use bytes::{BytesError, decode, encode};
+pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
 pub use dtype::DType;
 pub use op::{Binary, Op, Rope, RopeMode, Unary};
+pub use operand::{Operand, ViewError};
+pub use oracle::rope_frequencies;
+pub use rules::{ShapeError, Site};
+pub use table::{Family, ROWS, Row, infer, oracle};
 
 /// Extents of the four axes, axis 0 innermost.
 pub type Shape = [u32; 4];
 
+/// Dtype and shape of a tensor or of an operand's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Desc {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Shape,
+}
+
+impl Desc {
+    /// A description of F32 elements.
+    pub const fn f32(shape: Shape) -> Self {
+        Self { dtype: DType::F32, shape }
+    }
+
+    /// Bytes in the host's linear form. The shape must have passed [`Graph::verify`] or [`infer`].
+    pub fn bytes(&self) -> u64 {
+        elements(&self.shape) / u64::from(self.dtype.block()) * u64::from(self.dtype.block_bytes())
+    }
+}
+
 /// Number of elements of a shape.
 pub fn elements(shape: &Shape) -> u64 {
     shape.iter().map(|&n| u64::from(n)).product()
+}
+
+/// Number of rows (runs along axis 0) of a shape.
+pub fn rows(shape: &Shape) -> u64 {
+    elements(&[1, shape[1], shape[2], shape[3]])
+}
+
+/// Elements per step of each axis in the host's linear form.
+pub fn linear_strides(shape: &Shape) -> [u64; 4] {
+    let mut strides = [1; 4];
+    for axis in 1..4 {
+        strides[axis] = strides[axis - 1] * u64::from(shape[axis - 1]);
+    }
+    strides
 }

@@ -1,7 +1,22 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
+mod copy;
+mod dispatch;
+mod elementwise;
+mod gather;
+mod gemm;
+mod loss;
+mod operand;
+mod optimizer;
+mod rope;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use dispatch::Builder;
+
 use crate::device::Limits;
-use crate::graph::{DType, Op};
+use crate::graph::{DType, Op, infer};
 use crate::layout::{Layout, View};
 
 /// Where an operand's texels are.
@@ -26,7 +41,7 @@ pub struct Operand {
     pub pitch: u32,
 }
 
-/// What one shader operand slot is bound to.
+/// What one shader operand slot is bound to; displayed as errors name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Arg {
     /// Operand `i` of the op.
@@ -35,6 +50,16 @@ pub enum Arg {
     Output,
     /// Temporary tensor `i` of this lowering.
     Scratch(usize),
+}
+
+impl std::fmt::Display for Arg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Input(i) => write!(f, "operand {i}"),
+            Self::Output => write!(f, "output"),
+            Self::Scratch(i) => write!(f, "scratch {i}"),
+        }
+    }
 }
 
 /// One dispatch.
@@ -85,7 +110,63 @@ pub struct Lowered {
 pub struct Refusal(pub String);
 
 /// Lowers one op, or says why not. `inputs` in the op's operand order; an op in place has its written input's view as `output`.
+///
+/// The op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
+/// works on rows; every other op needs storage of its own for its output.
+///
+/// # Errors
+/// The operands break the op's shape rule, or one of them has a view, dtype or size that no kernel takes.
 pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> Result<Lowered, Refusal> {
-    let _ = (inputs, output, limits);
-    Err(Refusal(format!("{op:?} has no kernel")))
+    let descriptions = inputs.iter().enumerate().map(|(i, operand)| operand.desc(Arg::Input(i)));
+    let descriptions = descriptions.collect::<Result<Vec<_>, _>>()?;
+    infer(op, &descriptions, Some(output.desc(Arg::Output)?)).map_err(|e| Refusal(e.to_string()))?;
+    let call = Call { inputs, output, limits };
+    match *op {
+        Op::MulMat => gemm::mul_mat(call),
+        Op::OutProd => gemm::out_prod(call),
+        Op::Binary(kind) => elementwise::binary(call, kind),
+        Op::Scale { scale, bias } => elementwise::scale(call, scale, bias),
+        Op::Unary(kind) => elementwise::unary(call, kind),
+        Op::SiluBack => elementwise::silu_back(call),
+        Op::SwiGlu => elementwise::swiglu(call),
+        Op::RmsNorm { eps } => rows::rms_norm(call, eps),
+        Op::RmsNormBack { eps } => rows::rms_norm_back(call, eps),
+        Op::Rope(ref parameters) => rope::rope(call, parameters),
+        Op::SoftMax { scale } => rows::softmax(call, scale),
+        Op::SoftMaxBack { scale } => rows::softmax_back(call, scale),
+        Op::Repeat => copy::repeat(call),
+        Op::RepeatBack => copy::repeat_back(call),
+        Op::Copy => copy::copy(call),
+        Op::GetRows => gather::get_rows(call),
+        Op::GetRowsBack => gather::get_rows_back(call),
+        Op::CrossEntropyLoss => loss::cross_entropy(call),
+        Op::CrossEntropyLossBack => loss::cross_entropy_back(call),
+        Op::ArgMax => rows::arg_max(call),
+        Op::AdamW => optimizer::adamw(call),
+    }
+}
+
+/// What a family's lowering gets; the operands satisfy the op's shape rule.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    inputs: &'a [Operand],
+    output: &'a Operand,
+    limits: &'a Limits,
+}
+
+impl<'a> Call<'a> {
+    /// A dispatch of `shader` over all inputs in order, then the output.
+    fn dispatch(&self, shader: &'static str) -> Result<Builder<'a>, Refusal> {
+        let mut builder = Builder::new(shader, self.limits);
+        for (i, operand) in self.inputs.iter().enumerate() {
+            builder = builder.operand(Arg::Input(i), operand, Access::Read)?;
+        }
+        builder.operand(Arg::Output, self.output, Access::Write)
+    }
+}
+
+impl From<Dispatch> for Lowered {
+    fn from(dispatch: Dispatch) -> Self {
+        Self { dispatches: vec![dispatch], scratch: Vec::new() }
+    }
 }

@@ -1,88 +1,40 @@
 //! Where element (i0, i1, i2, i3) lives: mixed-radix digits of the axes, assigned to physical places.
 //!
-//! A layout is a bijection from the padded index box to the physical box by construction; a reshape regroups digits, a permute
-//! renames them, an expansion is an axis with no digit. What is not provably so is an `Err` that says which axis and which cut.
+//! A layout is a bijection from the padded index box to the physical box by construction; a reshape regroups digits, a
+//! permute renames them, an expansion is an axis with no digit. What is not provably so is an `Err` that says which
+//! axis and which cut.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `home` | [`Layout`], the home of a root tensor: its digits, and where they put an element |
+//! | `verify` | what makes a layout well formed |
+//! | `rtile` | the R-Tile home and the one rule that chooses it |
+//! | `view` | [`View`], other logical axes over the same positions |
+//! | `strided` | the decision behind every view: is this strided window a regrouping of digits? |
+//! | `transform` | chains of transforms, applied step by step |
+//! | `compose` | a whole chain at once, as a map of element numbers |
+//! | `tiles` | maps of tile numbers: composition, inverse |
+//! | `legality` | whether a consumer's tiles survive a chain, and where they come from |
+//! | `pack` | between the host's linear bytes and the physical order |
 
-/// One mixed-radix digit of a layout axis: `(index / stride) % radix`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Digit {
-    /// Axis of the root tensor.
-    pub axis: u8,
-    /// Stride of the digit within its axis.
-    pub stride: u32,
-    /// Number of values.
-    pub radix: u32,
-}
+mod compose;
+mod home;
+mod illegal;
+mod legality;
+mod pack;
+mod rtile;
+mod strided;
+#[cfg(test)]
+mod tests;
+mod tiles;
+mod transform;
+mod verify;
+mod view;
 
-/// Extent of an axis, true and padded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Axis {
-    /// Number of logical elements.
-    pub extent: u32,
-    /// Product of the radices of the axis's digits, at least `extent`.
-    pub padded: u32,
-}
-
-/// Physical group of a digit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// Element within a slot (a texel of a plain type, a block of a quantized one).
-    Lane,
-    /// Column of slots.
-    X,
-    /// Row of slots.
-    Y,
-}
-
-/// Home of a tensor: every digit of every axis in exactly one place, innermost first.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Layout {
-    /// Axes of the root, axis 0 innermost in the host's linear form.
-    pub axes: Vec<Axis>,
-    /// Digits of the lane.
-    pub lane: Vec<Digit>,
-    /// Digits of the column.
-    pub x: Vec<Digit>,
-    /// Digits of the row.
-    pub y: Vec<Digit>,
-}
-
-/// A physical position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Position {
-    /// Column of slots.
-    pub x: u32,
-    /// Row of slots.
-    pub y: u32,
-    /// Element within the slot.
-    pub lane: u32,
-}
-
-/// One digit of a view axis: its value times `stride` moves the position at `place`; `None` is a broadcast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Term {
-    /// Number of values.
-    pub radix: u32,
-    /// Place and physical stride, or nothing.
-    pub at: Option<(Place, u32)>,
-}
-
-/// One logical axis of a view: terms innermost first; index = sum of digit values times the product of the inner radices.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ViewAxis {
-    /// Number of logical elements.
-    pub extent: u32,
-    /// Product of the radices; elements from `extent` on are padding.
-    pub padded: u32,
-    /// Digits, innermost first.
-    pub terms: Vec<Term>,
-}
-
-/// Logical axes over the positions of a root layout. A view owns no memory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct View {
-    /// Axes, axis 0 first.
-    pub axes: Vec<ViewAxis>,
-    /// Position of element (0, 0, ..).
-    pub origin: Position,
-}
+pub use home::{Axis, Digit, Layout, Place, Position};
+pub use illegal::Illegal;
+pub use legality::{Legality, Side, Tiling};
+pub use rtile::{TileTarget, tile_rule};
+pub use tiles::{TileDigit, TileMap};
+pub use transform::{Broken, Chain, Transform};
+pub use view::{Term, View, ViewAxis};

@@ -1,1 +1,98 @@
-//! Skeleton.
+//! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
+
+mod build;
+mod hazards;
+mod home;
+mod memory;
+mod pack;
+mod report;
+
+pub use build::{plan, supports};
+pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
+pub use memory::{Footprint, Size};
+pub use report::{Report, Transform, TransformKind, Verdict};
+
+use crate::graph::{DType, Shape, ValueId};
+use crate::kernels::Access;
+
+/// Why no plan exists.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// No storage can hold a tensor.
+    #[error("a {dtype:?} tensor of shape {shape:?} has no home: {why}")]
+    Home {
+        /// Element type.
+        dtype: DType,
+        /// Extents, axis 0 innermost.
+        shape: Shape,
+        /// The limit or rule.
+        why: String,
+    },
+    /// A node cannot be lowered.
+    #[error("{node}: {why}")]
+    Node {
+        /// Op and name of the node.
+        node: String,
+        /// The operand and the rule.
+        why: String,
+    },
+}
+
+/// Who owns the memory of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// A tensor that exists before and after the plan.
+    External(ValueId),
+    /// A result that outlives the run; its memory is its own.
+    Kept(ValueId),
+    /// A range of the arena of the slot's storage kind, shared with slots of other lifetimes.
+    Arena {
+        /// Byte offset in the arena.
+        offset: u64,
+    },
+}
+
+/// One storage of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Layout and size.
+    pub home: Home,
+    /// Who owns its memory.
+    pub owner: Owner,
+    /// First and last step that touch it.
+    pub live: (usize, usize),
+}
+
+/// One dispatch of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What it computes: op and node name.
+    pub label: String,
+    /// Name of the shader.
+    pub shader: &'static str,
+    /// Specialization constants (id, bits), sorted by id.
+    pub constants: Vec<(u32, u32)>,
+    /// Workgroup counts.
+    pub groups: [u32; 3],
+    /// Slot and access of each shader operand.
+    pub args: Vec<(usize, Access)>,
+    /// True when an earlier step's access conflicts and no barrier lies between.
+    pub barrier: bool,
+    /// Operands whose slot takes over aliased image memory here: its old contents are void.
+    pub discard: Vec<usize>,
+}
+
+/// A whole step of work: plain data, printable, replayable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Storages.
+    pub slots: Vec<Slot>,
+    /// Dispatches in order.
+    pub steps: Vec<Step>,
+    /// Bytes of the buffer arena.
+    pub buffer_arena: u64,
+    /// Bytes of the image arena.
+    pub image_arena: u64,
+    /// What vanished, what did not, and why.
+    pub report: Report,
+}

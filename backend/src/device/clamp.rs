@@ -1,0 +1,177 @@
+//! Clamps: a device's limits made stricter, from a preset's name or inline JSON.
+
+use serde::{Deserialize, Serialize};
+
+use super::Limits;
+use super::presets;
+
+/// Upper bounds to put on a device's limits; an absent field leaves the device's own value.
+///
+/// A clamp only ever makes a limit stricter: sizes and counts take the minimum, the alignment takes the maximum. The
+/// one exception is `subgroup_size`, a scheduling hint, which is replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsClamp {
+    /// See [`Limits::max_image_2d`].
+    pub max_image_2d: Option<u32>,
+    /// See [`Limits::max_storage_buffer_range`].
+    pub max_storage_buffer_range: Option<u64>,
+    /// See [`Limits::max_bound_bytes`].
+    pub max_bound_bytes: Option<u64>,
+    /// See [`Limits::storage_buffer_alignment`]; a power of two.
+    pub storage_buffer_alignment: Option<u64>,
+    /// See [`Limits::max_allocation`].
+    pub max_allocation: Option<u64>,
+    /// See [`Limits::max_workgroup_invocations`].
+    pub max_workgroup_invocations: Option<u32>,
+    /// See [`Limits::max_workgroup_size`].
+    pub max_workgroup_size: Option<[u32; 3]>,
+    /// See [`Limits::max_workgroup_count`].
+    pub max_workgroup_count: Option<[u32; 3]>,
+    /// See [`Limits::max_shared_memory`].
+    pub max_shared_memory: Option<u32>,
+    /// See [`Limits::max_storage_bindings`].
+    pub max_storage_bindings: Option<u32>,
+    /// See [`Limits::subgroup_size`].
+    pub subgroup_size: Option<u32>,
+    /// See [`Limits::shuffle_width`].
+    pub shuffle_width: Option<u32>,
+    /// See [`Limits::heap_bytes`].
+    pub heap_bytes: Option<u64>,
+}
+
+/// Why a text is no clamp.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClampError {
+    /// Neither a preset nor JSON.
+    #[error("no preset is named {name:?}; use one of {known}, or JSON such as {{\"heap_bytes\": 67108864}}")]
+    UnknownPreset {
+        /// The text.
+        name: String,
+        /// Names of the presets.
+        known: String,
+    },
+    /// JSON that does not describe a clamp.
+    #[error("the limits are no valid JSON clamp: {0}")]
+    Json(String),
+    /// An alignment that is no power of two.
+    #[error("storage_buffer_alignment is {0}, but an alignment is a power of two")]
+    Alignment(u64),
+}
+
+impl LimitsClamp {
+    /// Reads a preset's name or, when the text starts with `{`, inline JSON with the fields of this struct.
+    pub fn parse(text: &str) -> Result<Self, ClampError> {
+        let text = text.trim();
+        let clamp = if text.starts_with('{') {
+            serde_json::from_str(text).map_err(|e| ClampError::Json(e.to_string()))?
+        } else {
+            presets::find(text).ok_or_else(|| ClampError::UnknownPreset {
+                name: text.to_owned(),
+                known: presets::PRESETS.map(|(name, _)| name).join(", "),
+            })?
+        };
+        match clamp.storage_buffer_alignment {
+            Some(a) if !a.is_power_of_two() => Err(ClampError::Alignment(a)),
+            _ => Ok(clamp),
+        }
+    }
+
+    /// The limits with this clamp applied.
+    pub fn apply(&self, limits: &Limits) -> Limits {
+        fn lower<T: Ord + Copy>(value: T, clamp: Option<T>) -> T {
+            clamp.map_or(value, |c| value.min(c))
+        }
+        fn lower3(value: [u32; 3], clamp: Option<[u32; 3]>) -> [u32; 3] {
+            clamp.map_or(value, |c| std::array::from_fn(|i| value[i].min(c[i])))
+        }
+        Limits {
+            max_image_2d: lower(limits.max_image_2d, self.max_image_2d),
+            max_storage_buffer_range: lower(limits.max_storage_buffer_range, self.max_storage_buffer_range),
+            max_bound_bytes: lower(limits.max_bound_bytes, self.max_bound_bytes),
+            storage_buffer_alignment: limits
+                .storage_buffer_alignment
+                .max(self.storage_buffer_alignment.unwrap_or(limits.storage_buffer_alignment)),
+            max_allocation: lower(limits.max_allocation, self.max_allocation),
+            max_workgroup_invocations: lower(limits.max_workgroup_invocations, self.max_workgroup_invocations),
+            max_workgroup_size: lower3(limits.max_workgroup_size, self.max_workgroup_size),
+            max_workgroup_count: lower3(limits.max_workgroup_count, self.max_workgroup_count),
+            max_shared_memory: lower(limits.max_shared_memory, self.max_shared_memory),
+            max_storage_bindings: lower(limits.max_storage_bindings, self.max_storage_bindings),
+            subgroup_size: self.subgroup_size.unwrap_or(limits.subgroup_size),
+            shuffle_width: lower(limits.shuffle_width, self.shuffle_width),
+            heap_bytes: lower(limits.heap_bytes, self.heap_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roomy() -> Limits {
+        Limits {
+            max_image_2d: 32768,
+            max_storage_buffer_range: 1 << 32,
+            max_bound_bytes: u64::MAX,
+            storage_buffer_alignment: 16,
+            max_allocation: 1 << 33,
+            max_workgroup_invocations: 1024,
+            max_workgroup_size: [1024, 1024, 64],
+            max_workgroup_count: [1 << 31, 65535, 65535],
+            max_shared_memory: 49152,
+            max_storage_bindings: 1 << 20,
+            subgroup_size: 32,
+            shuffle_width: 32,
+            heap_bytes: 1 << 34,
+        }
+    }
+
+    #[test]
+    fn an_empty_clamp_changes_nothing() {
+        assert_eq!(LimitsClamp::parse("{}").unwrap().apply(&roomy()), roomy());
+    }
+
+    #[test]
+    fn a_clamp_never_loosens() {
+        let wide = LimitsClamp {
+            max_image_2d: Some(u32::MAX),
+            max_workgroup_size: Some([u32::MAX; 3]),
+            storage_buffer_alignment: Some(1),
+            heap_bytes: Some(u64::MAX),
+            ..LimitsClamp::default()
+        };
+        assert_eq!(wide.apply(&roomy()), roomy());
+    }
+
+    #[test]
+    fn inline_json_sets_the_named_fields_only() {
+        let clamped = LimitsClamp::parse(r#" {"heap_bytes": 67108864, "max_workgroup_size": [64, 2048, 1]} "#)
+            .unwrap()
+            .apply(&roomy());
+        assert_eq!(
+            clamped,
+            Limits { heap_bytes: 67108864, max_workgroup_size: [64, 1024, 1], ..roomy() },
+            "other fields keep the device's values"
+        );
+    }
+
+    #[test]
+    fn every_preset_parses_by_name_and_is_idempotent() {
+        for (name, _) in presets::PRESETS {
+            let clamp = LimitsClamp::parse(name).unwrap();
+            let once = clamp.apply(&roomy());
+            assert_ne!(once, roomy(), "{name} clamps nothing");
+            assert_eq!(clamp.apply(&once), once, "{name}");
+        }
+    }
+
+    #[test]
+    fn bad_texts_name_the_thing() {
+        let unknown = LimitsClamp::parse("adreno-99").unwrap_err().to_string();
+        assert!(unknown.contains("adreno-99") && unknown.contains("adreno-830"), "{unknown}");
+        let field = LimitsClamp::parse(r#"{"heap_byte": 1}"#).unwrap_err().to_string();
+        assert!(field.contains("heap_byte"), "{field}");
+        assert_eq!(LimitsClamp::parse(r#"{"storage_buffer_alignment": 48}"#).unwrap_err(), ClampError::Alignment(48),);
+    }
+}

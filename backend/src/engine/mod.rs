@@ -1,0 +1,177 @@
+//! The facade: tensors with homes on one device, graphs compiled to programs that are recorded once and replayed.
+
+mod program;
+mod tensor;
+
+pub use program::Program;
+pub use tensor::Tensor;
+
+use std::sync::Arc;
+
+use crate::device::Limits;
+use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
+use crate::kernels::StorageKind;
+use crate::layout::Illegal;
+use crate::plan::{self, Footprint, Home, Plan, PlanError, Size, StorageChoice};
+use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
+
+/// How an engine opens its device.
+#[derive(Clone, Debug, Default)]
+pub struct EngineOptions {
+    /// Validation, clamps and the like.
+    pub gpu: GpuOptions,
+    /// What tensors live in.
+    pub storage: StorageChoice,
+    /// How programs are recorded.
+    pub tape: TapeOptions,
+}
+
+impl EngineOptions {
+    /// Options from `FBL_STORAGE`, and those of [`GpuOptions::from_env`].
+    pub fn from_env() -> Result<Self, Error> {
+        let storage = match std::env::var("FBL_STORAGE") {
+            Ok(text) => text.parse().map_err(|why| Error::Option { name: "FBL_STORAGE", why })?,
+            Err(_) => StorageChoice::Auto,
+        };
+        let gpu = GpuOptions::from_env()?;
+        let mut tape = TapeOptions::default();
+        if gpu.validation == Validation::Sync {
+            // The layer sees hazards within one command buffer only.
+            tape.steps_per_buffer = usize::MAX;
+        }
+        Ok(Self { gpu, storage, tape })
+    }
+}
+
+/// Why an engine could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The device or its driver.
+    #[error(transparent)]
+    Device(#[from] vulkan::Error),
+    /// The graph cannot be planned.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The graph is not well formed.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// Texels that do not fit a layout.
+    #[error(transparent)]
+    Layout(#[from] Illegal),
+    /// An environment variable does not parse.
+    #[error("{name}: {why}")]
+    Option {
+        /// The variable.
+        name: &'static str,
+        /// The rule.
+        why: String,
+    },
+    /// Host bytes of the wrong length.
+    #[error("{given} bytes for a {dtype:?} tensor of shape {shape:?}, which has {expected}")]
+    Length {
+        /// Bytes given.
+        given: u64,
+        /// Bytes of the tensor.
+        expected: u64,
+        /// Element type.
+        dtype: DType,
+        /// Extents.
+        shape: Shape,
+    },
+    /// An external value got no tensor, or one of another dtype or shape.
+    #[error("external value {value:?}: {why}")]
+    External {
+        /// Name of the value.
+        value: String,
+        /// The rule.
+        why: String,
+    },
+}
+
+/// One device, its pipelines, and the rule by which tensors get their homes.
+pub struct Engine {
+    gpu: Arc<Gpu>,
+    options: EngineOptions,
+}
+
+impl Engine {
+    /// Devices of this machine, real GPUs first.
+    pub fn adapters() -> Result<Vec<AdapterInfo>, Error> {
+        Ok(vulkan::adapters()?)
+    }
+
+    /// Opens the adapter of this index.
+    pub fn open(adapter: usize, options: &EngineOptions) -> Result<Arc<Self>, Error> {
+        let gpu = Gpu::open(adapter, &options.gpu)?;
+        Ok(Arc::new(Self { gpu, options: options.clone() }))
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Limits of the device, clamped as asked.
+    pub fn limits(&self) -> &Limits {
+        self.gpu.limits()
+    }
+
+    /// A zero-filled tensor in the home that its dtype and shape prescribe.
+    pub fn create(&self, dtype: DType, shape: Shape) -> Result<Tensor, Error> {
+        Tensor::create(&self.gpu, Home::of(dtype, &shape, self.limits(), self.options.storage)?, Desc { dtype, shape })
+    }
+
+    /// Sets a tensor from the host's linear bytes.
+    pub fn write(&self, tensor: &Tensor, bytes: &[u8]) -> Result<(), Error> {
+        tensor.write(&self.gpu, bytes)
+    }
+
+    /// The tensor's content in the host's linear form.
+    pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>, Error> {
+        tensor.read(&self.gpu)
+    }
+
+    /// Whether [`Engine::compile`] would plan this graph; the error says why not.
+    pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
+        Self::would_support(self.gpu.adapter(), &self.options, graph)
+    }
+
+    /// [`Engine::supports`] of an engine that is not open yet.
+    pub fn would_support(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
+        graph.verify()?;
+        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.storage)?)
+    }
+
+    /// What [`Engine::compile`] would do with this graph.
+    pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
+        graph.verify()?;
+        Ok(plan::plan(graph, self.limits(), self.options.storage, &DeviceMemory(&self.gpu))?)
+    }
+
+    /// Plans a graph, places its memory and records its tape.
+    pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
+        let plan = self.plan(graph)?;
+        log::info!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
+        Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
+    }
+
+    /// Sets every word of the memory that a run writes before it reads (kept results and the arena) to `pattern`, so that a test sees
+    /// what the run leaves unwritten.
+    pub fn poison(&self, program: &Program, pattern: u32) -> Result<(), Error> {
+        program.written().iter().try_for_each(|storage| Ok(self.gpu.fill(storage, pattern)?))
+    }
+}
+
+/// What storages take on the device at hand.
+struct DeviceMemory<'a>(&'a Gpu);
+
+impl Footprint for DeviceMemory<'_> {
+    fn size(&self, kind: StorageKind, width: u32, height: u32) -> Result<Size, String> {
+        let f = self.0.storage_footprint(kind, width, height).map_err(|e| e.to_string())?;
+        Ok(Size { bytes: f.bytes, alignment: f.alignment })
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.0.arena_block_bytes()
+    }
+}

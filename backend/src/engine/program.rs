@@ -1,0 +1,131 @@
+//! A compiled graph: the plan made real on a device.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::graph::{Graph, Kind, ValueId};
+use crate::kernels::StorageKind;
+use crate::plan::{self, Owner, Plan};
+use crate::vulkan::{Arena, Gpu, Operand, Pipeline, Step, Storage, Tape, TapeOptions, Work};
+
+use super::{Error, Tensor};
+
+/// A graph with its memory placed and its commands recorded; running it replays them.
+pub struct Program {
+    plan: Plan,
+    kept: HashMap<ValueId, Tensor>,
+    externals: HashMap<ValueId, Tensor>,
+    /// Storages of kept values and of the arena.
+    written: Vec<Storage>,
+    tape: Tape,
+}
+
+impl Program {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        tape: &TapeOptions,
+        graph: &Graph,
+        plan: Plan,
+        externals: &[(ValueId, Tensor)],
+    ) -> Result<Self, Error> {
+        let externals = checked(graph, externals)?;
+        let arena = |bytes| if bytes == 0 { Ok(None) } else { Arena::new(gpu, bytes).map(Some) };
+        let (buffers, images) = (arena(plan.buffer_arena)?, arena(plan.image_arena)?);
+
+        let mut kept = HashMap::new();
+        let mut storages: Vec<Storage> = Vec::with_capacity(plan.slots.len());
+        for slot in &plan.slots {
+            let home = &slot.home;
+            storages.push(match slot.owner {
+                Owner::External(id) => externals[&id].storage().clone(),
+                Owner::Kept(id) => {
+                    let tensor = Tensor::create(gpu, home.clone(), graph.values[id.index()].desc())?;
+                    let storage = tensor.storage().clone();
+                    kept.insert(id, tensor);
+                    storage
+                }
+                Owner::Arena { offset } => match (home.kind, &buffers, &images) {
+                    (StorageKind::Buffer, Some(arena), _) => arena.place_buffer(offset, home.width, home.height)?,
+                    (StorageKind::Image, _, Some(arena)) => arena.place_image(offset, home.width, home.height)?,
+                    _ => unreachable!("a plan with an arena slot has an arena of its kind"),
+                },
+            });
+        }
+
+        let pipelines = plan.steps.iter().map(|s| pipeline(gpu, s)).collect::<Result<Vec<_>, _>>()?;
+        let operands: Vec<Vec<Operand<'_>>> = plan
+            .steps
+            .iter()
+            .map(|s| (0..).zip(&s.args).map(|(slot, &(i, _))| Operand::new(slot, &storages[i])).collect())
+            .collect();
+        let discards: Vec<Vec<&Storage>> =
+            plan.steps.iter().map(|s| s.discard.iter().map(|&i| &storages[s.args[i].0]).collect()).collect();
+        let steps: Vec<Step<'_>> = (0..plan.steps.len())
+            .map(|i| Step {
+                work: Work::Dispatch { pipeline: &pipelines[i], operands: &operands[i], groups: plan.steps[i].groups },
+                barrier_before: plan.steps[i].barrier,
+                discard: &discards[i],
+            })
+            .collect();
+        let tape = Tape::record(gpu, &steps, tape)?;
+        let own = |(slot, storage): (&plan::Slot, Storage)| match slot.owner {
+            Owner::External(_) => None,
+            Owner::Kept(_) | Owner::Arena { .. } => Some(storage),
+        };
+        let written = plan.slots.iter().zip(storages).filter_map(own).collect();
+        Ok(Self { plan, kept, externals, written, tape })
+    }
+
+    /// Runs everything once and waits.
+    pub fn run(&mut self) -> Result<(), Error> {
+        self.tape.submit()?;
+        Ok(self.tape.wait()?)
+    }
+
+    /// Nanoseconds of each step of the last run, if the tape takes timestamps.
+    pub fn step_nanoseconds(&mut self) -> Result<Option<Vec<f64>>, Error> {
+        Ok(self.tape.step_nanoseconds()?)
+    }
+
+    /// The tensor of a value that the graph keeps.
+    pub fn kept(&self, value: ValueId) -> Option<&Tensor> {
+        self.kept.get(&value)
+    }
+
+    /// Whether the program was compiled with this tensor for the external value.
+    pub fn is_bound(&self, value: ValueId, tensor: &Tensor) -> bool {
+        self.externals.get(&value).is_some_and(|bound| bound.same(tensor))
+    }
+
+    /// The storages that a run writes before it reads them.
+    pub(super) fn written(&self) -> &[Storage] {
+        &self.written
+    }
+
+    /// What was decided.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+}
+
+fn pipeline(gpu: &Gpu, step: &plan::Step) -> Result<Arc<Pipeline>, Error> {
+    let shader = fblayout_shaders::get(step.shader).expect("kernels name shaders that exist");
+    Ok(gpu.pipeline(shader, &step.constants)?)
+}
+
+/// Every external value of the graph with a tensor of its dtype and shape.
+fn checked(graph: &Graph, given: &[(ValueId, Tensor)]) -> Result<HashMap<ValueId, Tensor>, Error> {
+    let given: HashMap<ValueId, Tensor> = given.iter().cloned().collect();
+    for id in graph.ids().filter(|id| graph.values[id.index()].kind == Kind::External) {
+        let value = &graph.values[id.index()];
+        let fail = |why: String| Err(Error::External { value: value.name.clone(), why });
+        match given.get(&id) {
+            None => return fail("no tensor was given".into()),
+            Some(t) if t.desc() != value.desc() => {
+                return fail(format!("is {:?}, but its tensor is {:?}", value.desc(), t.desc()));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(given)
+}

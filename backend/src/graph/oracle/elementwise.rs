@@ -1,0 +1,48 @@
+//! Each element from the same element of the operands.
+
+use crate::graph::{Array, Binary, Op, Shape, Unary};
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+pub(crate) fn binary(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
+    let ([a, b], Op::Binary(binary)) = (inputs, op) else { unreachable!("the rule asks for two operands") };
+    vec![Array::from_fn(output, |i| {
+        let (x, y) = (a.at(i), b.wrapped(i));
+        match binary {
+            Binary::Add => x + y,
+            Binary::Sub => x - y,
+            Binary::Mul => x * y,
+            Binary::Div => x / y,
+        }
+    })]
+}
+
+pub(crate) fn scale(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    let &Op::Scale { scale, bias } = op else { unreachable!("the row belongs to Scale") };
+    vec![inputs[0].map(|x| x * f64::from(scale) + f64::from(bias))]
+}
+
+pub(crate) fn unary(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    let Op::Unary(unary) = op else { unreachable!("the row belongs to Unary") };
+    vec![inputs[0].map(|x| match unary {
+        Unary::Silu => x * sigmoid(x),
+        Unary::Neg => -x,
+        Unary::Sqr => x * x,
+        Unary::Sqrt => x.sqrt(),
+    })]
+}
+
+/// Operands dy, x.
+pub(crate) fn silu_back(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    vec![inputs[0].zip(&inputs[1], |dy, x| {
+        let s = sigmoid(x);
+        dy * s * (1.0 + x * (1.0 - s))
+    })]
+}
+
+/// Operands gate, up.
+pub(crate) fn swiglu(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    vec![inputs[0].zip(&inputs[1], |gate, up| gate * sigmoid(gate) * up)]
+}

@@ -1,0 +1,200 @@
+//! Puts a dispatch together: operands, constants, and how invocations cover a box (see `shaders/glsl/grid.glsl`).
+
+use super::operand::constants;
+use super::{Access, Arg, Dispatch, Operand, Refusal};
+use crate::device::Limits;
+use crate::layout::Place;
+
+/// Constant ids of the workgroup and the schedule.
+const LOCAL_SIZE: u32 = 0;
+const TILE_AXIS: u32 = 3;
+const TILE_ROWS: u32 = 4;
+const BOX: u32 = 5;
+
+/// Operands a shader can have.
+const MAX_OPERANDS: usize = 8;
+
+/// Invocations of a workgroup where they do not meet.
+const TEXEL_GROUP: u32 = 64;
+
+/// Invocations of a workgroup that shares rows.
+const ROW_GROUP: u32 = 256;
+
+/// Subgroups no larger than this are a processor's vector registers: more invocations than fit one would only take turns.
+pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
+
+/// A dispatch in the making.
+pub(super) struct Builder<'a> {
+    shader: &'static str,
+    limits: &'a Limits,
+    constants: Vec<(u32, u32)>,
+    args: Vec<(Arg, Access)>,
+}
+
+/// Neighbouring rows whose texels are neighbours in the storage: they make one tile of the grid.
+struct Tile {
+    axis: usize,
+    rows: u32,
+}
+
+impl<'a> Builder<'a> {
+    pub(super) fn new(shader: &'static str, limits: &'a Limits) -> Self {
+        Self { shader, limits, constants: Vec::new(), args: Vec::new() }
+    }
+
+    /// Binds the next operand slot.
+    pub(super) fn operand(mut self, arg: Arg, operand: &Operand, access: Access) -> Result<Self, Refusal> {
+        let slot = self.args.len();
+        let most = MAX_OPERANDS.min(self.limits.max_storage_bindings as usize);
+        if slot >= most {
+            return Err(Refusal(format!("{arg}: shader {} binds more than {most} operands", self.shader)));
+        }
+        if access != Access::Read {
+            operand.check_writable(arg)?;
+        }
+        self.constants.extend(constants(slot as u32, arg, operand)?);
+        self.args.push((arg, access));
+        Ok(self)
+    }
+
+    /// Sets a constant.
+    pub(super) fn set(mut self, id: u32, value: u32) -> Self {
+        self.constants.push((id, value));
+        self
+    }
+
+    /// Sets a float constant.
+    pub(super) fn set_f32(self, id: u32, value: f32) -> Self {
+        self.set(id, value.to_bits())
+    }
+
+    /// One invocation per texel of the padded box of `over`.
+    pub(super) fn texels(self, over: &Operand) -> Result<Dispatch, Refusal> {
+        let size = TEXEL_GROUP.min(self.largest_group());
+        let tile = tile(over);
+        let extents = texel_box(over);
+        let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        let groups = texels.div_ceil(size.into());
+        self.grid(&tile, extents).finish(size, groups)
+    }
+
+    /// One workgroup per tile of rows of the padded box of `over`; `elements` is the length of a row.
+    pub(super) fn rows(self, over: &Operand, elements: u32) -> Result<Dispatch, Refusal> {
+        let tile = tile(over);
+        let extents = texel_box(over);
+        let rows: u64 = extents[1..].iter().map(|&n| u64::from(n)).product();
+        let size = self.row_group(tile.rows, elements);
+        let groups = rows / u64::from(tile.rows);
+        self.grid(&tile, extents).finish(size, groups)
+    }
+
+    /// One workgroup per texel of the rank-1 `output`, whose elements are each the result of a row.
+    pub(super) fn rows_of_texel(self, output: &Operand, elements: u32) -> Result<Dispatch, Refusal> {
+        let tile = Tile { axis: 1, rows: output.dtype.lanes() };
+        let extents = texel_box(output);
+        let size = self.row_group(tile.rows, elements);
+        self.grid(&tile, extents).finish(size, extents[0].into())
+    }
+
+    /// One workgroup for all of the padded box of `output`, and for `rows` values that it sums.
+    pub(super) fn single(self, output: &Operand, rows: u32) -> Result<Dispatch, Refusal> {
+        let size = self.row_group(1, rows.saturating_mul(4));
+        self.grid(&Tile { axis: 1, rows: 1 }, texel_box(output)).finish(size, 1)
+    }
+
+    /// The given workgroups of `size` invocations.
+    pub(super) fn workgroups(mut self, size: u32, groups: [u32; 3]) -> Result<Dispatch, Refusal> {
+        self.constants.push((LOCAL_SIZE, size));
+        self.constants.sort_unstable();
+        if groups.iter().zip(self.limits.max_workgroup_count).any(|(&wanted, most)| wanted > most) {
+            let [x, y, z] = groups;
+            let rule = format!("{x} x {y} x {z} workgroups are more than a dispatch holds");
+            return Err(Refusal(format!("shader {}: {rule}", self.shader)));
+        }
+        Ok(Dispatch { shader: self.shader, constants: self.constants, groups, args: self.args })
+    }
+
+    fn largest_group(&self) -> u32 {
+        self.limits.max_workgroup_invocations.min(self.limits.max_workgroup_size[0])
+    }
+
+    /// Invocations of a workgroup of `rows` rows: a power of two for each of them, no more than the row has quads.
+    fn row_group(&self, rows: u32, elements: u32) -> u32 {
+        let wanted = match self.limits.subgroup_size {
+            n @ 1..=PROCESSOR_SUBGROUP => n,
+            _ => ROW_GROUP,
+        };
+        let most = (wanted.min(self.largest_group()) / rows).max(1);
+        let columns = elements.div_ceil(4).max(1);
+        // The greatest power of two up to `most`, the least that has a column for every quad.
+        rows * (1 << most.ilog2()).min(columns.checked_next_power_of_two().unwrap_or(u32::MAX))
+    }
+
+    fn grid(self, tile: &Tile, extents: [u32; 4]) -> Self {
+        let this = self.set(TILE_AXIS, tile.axis as u32).set(TILE_ROWS, tile.rows);
+        (BOX..).zip(extents).fold(this, |this, (id, extent)| this.set(id, extent))
+    }
+
+    fn finish(self, size: u32, groups: u64) -> Result<Dispatch, Refusal> {
+        let mut this = self.set(LOCAL_SIZE, size);
+        let too_many =
+            || Refusal(format!("shader {}: {groups} workgroups are more than a dispatch holds", this.shader));
+        let groups = split(groups, this.limits.max_workgroup_count).ok_or_else(too_many)?;
+        // Invocations are numbered in 32 bits.
+        let invocations = groups.iter().fold(u64::from(size), |n, &g| n.saturating_mul(u64::from(g)));
+        if invocations > u64::from(u32::MAX) {
+            return Err(too_many());
+        }
+        this.constants.sort_unstable();
+        Ok(Dispatch { shader: this.shader, constants: this.constants, groups, args: this.args })
+    }
+}
+
+/// Extents of the padded box, axis 0 in texels.
+fn texel_box(operand: &Operand) -> [u32; 4] {
+    let [p0, p1, p2, p3] = operand.padded();
+    [p0.div_ceil(operand.dtype.lanes()), p1, p2, p3]
+}
+
+/// The axis of which 4 or 2 neighbours lie side by side in the storage.
+fn tile(operand: &Operand) -> Tile {
+    for (axis, view) in operand.view.axes.iter().enumerate().skip(1) {
+        let first = view.terms.iter().find(|term| term.radix > 1);
+        let Some(term) = first.filter(|term| term.at == Some((Place::X, 1))) else { continue };
+        for rows in [4, 2] {
+            if term.radix.is_multiple_of(rows) && view.padded.is_multiple_of(rows) {
+                return Tile { axis, rows };
+            }
+        }
+    }
+    Tile { axis: 1, rows: 1 }
+}
+
+/// At least `groups` workgroups over three dimensions, few of them surplus; `None` when they do not fit.
+fn split(groups: u64, most: [u32; 3]) -> Option<[u32; 3]> {
+    let [most_x, most_y, most_z] = most.map(|n| u64::from(n.max(1)));
+    let z = groups.div_ceil(most_x * most_y).max(1);
+    let y = groups.div_ceil(z * most_x).max(1);
+    let x = groups.div_ceil(z * y).max(1);
+    (z <= most_z).then_some([x as u32, y as u32, z as u32])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn workgroups_spread_over_three_dimensions() {
+        assert_eq!(split(1, [65535; 3]), Some([1, 1, 1]));
+        assert_eq!(split(65535, [65535; 3]), Some([65535, 1, 1]));
+        assert_eq!(split(65536, [65535; 3]), Some([32768, 2, 1]));
+        assert_eq!(split(0, [65535; 3]), Some([1, 1, 1]));
+        assert_eq!(split(9, [2, 2, 2]), None);
+        for groups in 1..200_u64 {
+            let most = [3, 5, 14];
+            let [x, y, z] = split(groups, most).unwrap();
+            let made = u64::from(x) * u64::from(y) * u64::from(z);
+            assert!(made >= groups && x <= most[0] && y <= most[1] && z <= most[2], "{groups}: {x} {y} {z}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The operand contract: how a view becomes the specialization constants that `shaders/glsl/operand.glsl` reads.
+
+use super::{Arg, Operand, Refusal, StorageKind};
+use crate::graph::{DType, Desc, Shape};
+use crate::layout::{Place, Term, View, ViewAxis};
+
+/// First constant id of operand 0, and ids per operand.
+const FIRST_ID: u32 = 64;
+const IDS_PER_OPERAND: u32 = 48;
+
+/// Fields of an operand, see the table in the architecture page.
+const STORAGE: u32 = 0;
+const DTYPE: u32 = 1;
+const PITCH: u32 = 2;
+const LANE_AXIS: u32 = 3;
+const EXTENTS: u32 = 4;
+const PADDED: u32 = 8;
+const ORIGIN: u32 = 12;
+const AXES: u32 = 14;
+const FIELDS_PER_AXIS: u32 = 8;
+const ORIGIN_LANE: u32 = 46;
+
+/// Value of the lane axis field when no axis carries a lane digit.
+const NO_LANE_AXIS: u32 = 4;
+
+/// Digits of an axis that a kernel takes.
+const MAX_DIGITS: usize = 3;
+
+/// Slots of a tile of a quantized type.
+const TILE_SLOTS: u32 = 4;
+
+/// A digit of an axis in texels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    radix: u32,
+    x: u32,
+    y: u32,
+}
+
+impl Operand {
+    /// The four extents; missing axes have one element.
+    pub(super) fn shape(&self) -> Shape {
+        std::array::from_fn(|axis| self.view.axes.get(axis).map_or(1, |a| a.extent))
+    }
+
+    /// The four padded extents.
+    pub(super) fn padded(&self) -> Shape {
+        std::array::from_fn(|axis| self.view.axes.get(axis).map_or(1, |a| a.padded))
+    }
+
+    /// Dtype and shape, as the op table's rules want them.
+    pub(super) fn desc(&self, arg: Arg) -> Result<Desc, Refusal> {
+        match self.view.axes.len() {
+            0..=4 => Ok(Desc { dtype: self.dtype, shape: self.shape() }),
+            rank => Err(Refusal(format!("{arg}: a view of {rank} axes, a kernel takes 4"))),
+        }
+    }
+
+    /// The axes along which this operand repeats to the shape of `whole`, as bits.
+    pub(super) fn repeats_to(&self, whole: &Self) -> u32 {
+        let pairs = self.shape().into_iter().zip(whole.shape());
+        pairs.enumerate().map(|(axis, (own, whole))| u32::from(own != whole) << axis).sum()
+    }
+
+    /// That a kernel can write whole texels along axis 0, padding included, each once.
+    pub(super) fn check_writable(&self, arg: Arg) -> Result<(), Refusal> {
+        let refuse = |rule: String| Err(Refusal(format!("{arg}: {rule}")));
+        let lanes = self.dtype.lanes();
+        if self.dtype.quant_texels().is_some() {
+            return refuse(format!("no kernel writes {:?}", self.dtype));
+        }
+        if lane_axis(&self.view, lanes, arg)? != Some(0) || !self.padded()[0].is_multiple_of(lanes) {
+            return refuse(format!("axis 0 must carry the {lanes} lanes of a texel whole, for it is written"));
+        }
+        let broadcast = |axis: &ViewAxis| axis.terms.iter().any(|t| t.radix > 1 && t.at.is_none());
+        match self.view.axes.iter().position(broadcast) {
+            Some(axis) => refuse(format!("axis {axis} is a broadcast, which cannot be written")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The constants (id, bits) of operand `slot`, ids ascending. `arg` is what errors call it.
+pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u32, u32)>, Refusal> {
+    let Operand { dtype, ref view, storage, pitch } = *operand;
+    let lane_axis = lane_axis(view, dtype.lanes(), arg)?;
+    let [x, y] = [origin_x(view.origin.x, dtype), view.origin.y];
+    let mut fields = vec![
+        (
+            STORAGE,
+            match storage {
+                StorageKind::Buffer => 0,
+                StorageKind::Image => 1,
+            },
+        ),
+        (
+            DTYPE,
+            match dtype {
+                DType::F32 => 0,
+                DType::F16 => 1,
+                DType::I32 => 2,
+                DType::Q8_0 => 3,
+                DType::Q4_1 => 4,
+            },
+        ),
+        (PITCH, pitch),
+        (LANE_AXIS, lane_axis.map_or(NO_LANE_AXIS, |axis| axis as u32)),
+    ];
+    for (axis, (extent, padded)) in operand.shape().into_iter().zip(operand.padded()).enumerate() {
+        fields.push((EXTENTS + axis as u32, extent));
+        fields.push((PADDED + axis as u32, padded));
+    }
+    fields.extend([(ORIGIN, x), (ORIGIN + 1, y), (ORIGIN_LANE, view.origin.lane)]);
+    let mut reach = view.origin.x % TILE_SLOTS;
+    for axis in 0..4 {
+        let steps =
+            steps(view, axis, dtype, &mut reach).map_err(|rule| Refusal(format!("{arg}: axis {axis} {rule}")))?;
+        let values = axis_fields(&steps)
+            .ok_or_else(|| Refusal(format!("{arg}: axis {axis} needs {} digits, a kernel takes 3", steps.len())))?;
+        let first = AXES + FIELDS_PER_AXIS * axis as u32;
+        fields.extend(values.into_iter().zip(first..).map(|(value, field)| (field, value)));
+    }
+    fields.sort_unstable();
+    let base = FIRST_ID + IDS_PER_OPERAND * slot;
+    Ok(fields.into_iter().map(|(field, value)| (base + field, value)).collect())
+}
+
+fn lane_axis(view: &View, lanes: u32, arg: Arg) -> Result<Option<usize>, Refusal> {
+    view.normalize().lane_axis(lanes).map_err(|e| Refusal(format!("{arg}: {e}")))
+}
+
+/// Column of texels of a column of slots.
+fn origin_x(slot: u32, dtype: DType) -> u32 {
+    dtype.quant_texels().map_or(slot, |q| slot / TILE_SLOTS * (TILE_SLOTS * q + 1) + slot % TILE_SLOTS * q)
+}
+
+/// Digits of an axis in texels, innermost first, without the lane and without digits of radix 1. `reach` runs over the axes, see
+/// [`quant_steps`].
+fn steps(view: &View, axis: usize, dtype: DType, reach: &mut u32) -> Result<Vec<Step>, String> {
+    let Some(axis) = view.axes.get(axis) else { return Ok(Vec::new()) };
+    let is_step = |term: &&Term| term.radix > 1 && !matches!(term.at, Some((Place::Lane, _)));
+    let terms: Vec<Term> = axis.terms.iter().filter(is_step).copied().collect();
+    let mut steps = Vec::new();
+    for (i, term) in terms.iter().enumerate() {
+        match (term.at, dtype.quant_texels()) {
+            (None, _) => steps.push(Step { radix: term.radix, x: 0, y: 0 }),
+            (Some((Place::Y, y)), _) => steps.push(Step { radix: term.radix, x: 0, y }),
+            (Some((_, x)), None) => steps.push(Step { radix: term.radix, x, y: 0 }),
+            (Some((_, slots)), Some(q)) => {
+                steps.extend(quant_steps(*term, slots, q, i + 1 == terms.len(), reach)?);
+            }
+        }
+    }
+    Ok(merge(steps))
+}
+
+/// A digit over columns of slots of a quantized type, cut where a tile ends: within a tile a slot is `q` texels, from tile to
+/// tile there is the texel of scales as well. `reach` is the last slot of a tile that origin and digits come to together.
+fn quant_steps(term: Term, stride: u32, q: u32, outermost: bool, reach: &mut u32) -> Result<Vec<Step>, String> {
+    let (radix, tile) = (term.radix, TILE_SLOTS * q + 1);
+    if stride.is_multiple_of(TILE_SLOTS) {
+        return Ok(vec![Step { radix, x: stride / TILE_SLOTS * tile, y: 0 }]);
+    }
+    let fits = if TILE_SLOTS.is_multiple_of(stride) { TILE_SLOTS / stride } else { radix };
+    let inner = radix.min(fits);
+    *reach = (inner - 1).saturating_mul(stride).saturating_add(*reach);
+    if *reach >= TILE_SLOTS {
+        return Err(format!("moves by {stride} slots, which crosses the end of a quantized tile"));
+    }
+    let mut steps = vec![Step { radix: inner, x: stride * q, y: 0 }];
+    if radix > inner {
+        if !radix.is_multiple_of(inner) && !outermost {
+            return Err(format!("has {radix} slots in a row, which is no whole number of quantized tiles"));
+        }
+        steps.push(Step { radix: radix.div_ceil(inner), x: tile, y: 0 });
+    }
+    Ok(steps)
+}
+
+/// Joins neighbours of which the outer carries on where the inner ends.
+fn merge(steps: Vec<Step>) -> Vec<Step> {
+    let mut merged: Vec<Step> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let continues = |inner: &Step| {
+            u64::from(inner.x) * u64::from(inner.radix) == u64::from(step.x)
+                && u64::from(inner.y) * u64::from(inner.radix) == u64::from(step.y)
+        };
+        match merged.last_mut() {
+            Some(inner) if continues(inner) => inner.radix *= step.radix,
+            _ => merged.push(step),
+        }
+    }
+    merged
+}
+
+/// `r0, r1, x0, y0, x1, y1, x2, y2`: the outermost digit is always number 2, which needs no radix. `None` when there are too
+/// many digits.
+fn axis_fields(steps: &[Step]) -> Option<[u32; FIELDS_PER_AXIS as usize]> {
+    const UNUSED: Step = Step { radix: 1, x: 0, y: 0 };
+    let (outer, inner) = match steps.split_last() {
+        Some((outer, inner)) => (*outer, inner),
+        None => (UNUSED, steps),
+    };
+    if inner.len() >= MAX_DIGITS {
+        return None;
+    }
+    let step = |i: usize| inner.get(i).copied().unwrap_or(UNUSED);
+    let (s0, s1) = (step(0), step(1));
+    Some([s0.radix, s1.radix, s0.x, s0.y, s1.x, s1.y, outer.x, outer.y])
+}

@@ -1,0 +1,160 @@
+//! `operand.glsl` done in Rust from the constants, against [`View::address`].
+
+use proptest::prelude::*;
+
+use super::super::operand::constants;
+use super::super::{Arg, Operand, StorageKind};
+use crate::graph::DType;
+use crate::layout::{Layout, Position, View};
+
+/// The constants of operand 0 by field.
+struct Fields(Vec<u32>);
+
+impl Fields {
+    fn new(constants: Vec<(u32, u32)>) -> Self {
+        let mut fields = vec![u32::MAX; 48];
+        for (id, value) in constants {
+            fields[id as usize - 64] = value;
+        }
+        Self(fields)
+    }
+
+    /// Texel and lane of an element, as `_texel_of` and `_lane` have them.
+    fn locate(&self, index: [u32; 4], lanes: u32) -> (u32, u32, u32) {
+        let lane_axis = self.0[3] as usize;
+        let (mut x, mut y) = (self.0[12], self.0[13]);
+        let mut lane = self.0[46];
+        for (axis, mut i) in index.into_iter().enumerate() {
+            if axis == lane_axis {
+                lane = i % lanes;
+                i /= lanes;
+            }
+            let [r0, r1, x0, y0, x1, y1, x2, y2] = std::array::from_fn(|k| self.0[14 + 8 * axis + k]);
+            let (d0, d1, d2) = (i % r0, i / r0 % r1, i / (r0 * r1));
+            x += x0 * d0 + x1 * d1 + x2 * d2;
+            y += y0 * d0 + y1 * d1 + y2 * d2;
+        }
+        (x, y, lane)
+    }
+}
+
+/// Where the architecture page puts a slot's first texel.
+fn texel_of(position: Position, dtype: DType) -> (u32, u32, u32) {
+    let s = position.x;
+    let x = dtype.quant_texels().map_or(s, |q| s / 4 * (4 * q + 1) + s % 4 * q);
+    (x, position.y, position.lane)
+}
+
+fn dtypes() -> impl Strategy<Value = DType> {
+    prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::I32), Just(DType::Q8_0), Just(DType::Q4_1)]
+}
+
+/// One view transform; those that the algebra refuses leave the view as it is.
+#[derive(Clone, Debug)]
+enum Step {
+    Permute(usize, usize),
+    Split(usize, u32),
+    Slice(usize, u32, u32),
+    RepeatEach(usize, u32),
+    RepeatWhole(usize, u32),
+}
+
+impl Step {
+    fn apply(&self, view: &View) -> View {
+        let new = match *self {
+            Self::Permute(a, b) => {
+                let mut order: Vec<usize> = (0..view.axes.len()).collect();
+                order.swap(a % view.axes.len(), b % view.axes.len());
+                view.permute(&order)
+            }
+            Self::Split(axis, inner) => view.split(axis % view.axes.len(), inner),
+            Self::Slice(axis, start, len) => view.slice(axis % view.axes.len(), start, len),
+            Self::RepeatEach(axis, fan) => view.repeat_each(axis % view.axes.len(), fan),
+            Self::RepeatWhole(axis, fan) => view.repeat_whole(axis % view.axes.len(), fan),
+        };
+        new.ok().filter(|v| v.axes.len() <= 4).unwrap_or_else(|| view.clone())
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (0..4_usize, 0..4_usize).prop_map(|(a, b)| Step::Permute(a, b)),
+        (0..4_usize, 1..40_u32).prop_map(|(a, n)| Step::Split(a, n)),
+        (0..4_usize, 0..40_u32, 1..40_u32).prop_map(|(a, s, n)| Step::Slice(a, s, n)),
+        (0..4_usize, 1..4_u32).prop_map(|(a, n)| Step::RepeatEach(a, n)),
+        (0..4_usize, 1..4_u32).prop_map(|(a, n)| Step::RepeatWhole(a, n)),
+    ];
+    prop::collection::vec(step, 0..4)
+}
+
+proptest! {
+    /// Every element of the extents of a view that is not refused is where the algebra says it is.
+    #[test]
+    fn constants_locate_what_the_view_addresses(
+        dtype in dtypes(),
+        slots in 1..5_u32,
+        odd in 0..4_u32,
+        shape in prop::array::uniform3(1..9_u32),
+        (row_axis, h) in (1..4_usize, prop_oneof![Just(1_u32), Just(2), Just(4)]),
+        max_x in prop_oneof![Just(12_u32), Just(4096)],
+        steps in steps(),
+    ) {
+        let lanes = dtype.lanes();
+        let n0 = if dtype.quant_texels().is_some() { slots * lanes } else { slots * lanes - odd };
+        let layout = Layout::rtile(&[n0, shape[0], shape[1], shape[2]], lanes, row_axis, h, max_x, 4096);
+        // A root that does not fit the narrow limit has no view.
+        let Ok(layout) = layout else { return Ok(()) };
+        let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
+        let operand = Operand { dtype, view: view.clone(), storage: StorageKind::Buffer, pitch: 1 };
+        let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
+        let fields = Fields::new(constants);
+        let mut extents = [1; 4];
+        view.axes.iter().zip(&mut extents).for_each(|(axis, n)| *n = axis.extent);
+        let count: u32 = extents.iter().product();
+        for number in 0..count {
+            let mut rest = number;
+            let index = extents.map(|n| { let i = rest % n; rest /= n; i });
+            let wanted = texel_of(view.address(&index[..view.axes.len()]), dtype);
+            prop_assert_eq!(fields.locate(index, lanes), wanted, "element {:?} of {:?}", index, view);
+        }
+    }
+}
+
+/// Roots and the views that the training graph makes of them are not refused.
+#[test]
+fn usual_views_are_taken() {
+    for dtype in [DType::F32, DType::F16, DType::Q8_0, DType::Q4_1] {
+        for h in [1, 2, 4] {
+            for n0 in [32, 64, 96, 576] {
+                let root = super::home(dtype, [n0, 7, 3, 2], h);
+                let transposed = root.view.permute(&[1, 0, 2, 3]).unwrap();
+                for view in [root.view.clone(), transposed] {
+                    let operand = Operand { view, ..root.clone() };
+                    constants(0, Arg::Input(0), &operand).unwrap_or_else(|e| panic!("{dtype:?} {n0} h {h}: {e}"));
+                }
+            }
+        }
+    }
+    let heads = super::home(DType::F32, [576, 33, 1, 1], 4).view.split(0, 64).unwrap().squeeze(4).unwrap();
+    for order in [[0, 1, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3]] {
+        let view = heads.permute(&order).unwrap();
+        let operand = Operand { dtype: DType::F32, view, storage: StorageKind::Image, pitch: 0 };
+        constants(3, Arg::Output, &operand).unwrap();
+    }
+}
+
+#[test]
+fn refusals_name_operand_and_axis() {
+    let mut root = super::home(DType::F32, [64, 64, 1, 1], 4);
+    root.view = root.view.reshape(&[2, 32, 64, 1]).unwrap();
+    let split = constants(0, Arg::Input(1), &root).unwrap_err().to_string();
+    assert!(split.starts_with("operand 1: axis") && split.contains("splits the 4 lanes"), "{split}");
+
+    let mut root = super::home(DType::F32, [64, 64, 1, 1], 4);
+    for _ in 0..2 {
+        root.view = root.view.repeat_each(1, 2).unwrap();
+    }
+    root.view = root.view.repeat_whole(1, 2).unwrap();
+    let digits = constants(0, Arg::Output, &root).unwrap_err().to_string();
+    assert_eq!(digits, "output: axis 1 needs 4 digits, a kernel takes 3");
+}

@@ -1,0 +1,213 @@
+//! What every op becomes.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::super::{Access, Arg, Dispatch, Lowered, Operand, lower};
+use super::{home, limits};
+use crate::graph::{Binary, DType, Op, Rope, RopeMode, Shape, Unary};
+
+fn f32s(shape: Shape) -> Operand {
+    home(DType::F32, shape, 4)
+}
+
+fn ids(n: u32) -> Operand {
+    home(DType::I32, [n, 1, 1, 1], 1)
+}
+
+fn rope(mode: RopeMode, back: bool) -> Op {
+    Op::Rope(Rope {
+        mode,
+        n_dims: 16,
+        n_ctx_orig: 2048,
+        freq_base: 10000.0,
+        freq_scale: 0.5,
+        ext_factor: 1.0,
+        attn_factor: 1.0,
+        beta_fast: 32.0,
+        beta_slow: 1.0,
+        back,
+    })
+}
+
+/// Ops with operands they take, and their output.
+fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
+    let (s, row, scalar) = ([33, 6, 3, 2], [33, 1, 1, 1], [1; 4]);
+    let x = || f32s(s);
+    let mut examples = vec![
+        (Op::Scale { scale: 0.5, bias: 1.0 }, vec![x()], x()),
+        (Op::SiluBack, vec![x(), x()], x()),
+        (Op::SwiGlu, vec![x(), x()], x()),
+        (Op::RmsNorm { eps: 1e-5 }, vec![x()], x()),
+        (Op::RmsNormBack { eps: 1e-5 }, vec![x(), x()], x()),
+        (Op::SoftMax { scale: 0.5 }, vec![x()], x()),
+        (Op::SoftMax { scale: 0.5 }, vec![x(), f32s([33, 8, 1, 1])], x()),
+        (Op::SoftMaxBack { scale: 0.5 }, vec![x(), x()], x()),
+        (Op::Repeat, vec![f32s([11, 2, 1, 2])], x()),
+        (Op::RepeatBack, vec![x()], f32s([11, 2, 1, 2])),
+        (Op::Copy, vec![x()], home(DType::F16, s, 4)),
+        (Op::Copy, vec![x()], f32s([66, 3, 3, 2])),
+        (Op::CrossEntropyLoss, vec![x(), x()], f32s(scalar)),
+        (Op::CrossEntropyLossBack, vec![f32s(scalar), x(), x()], x()),
+        (Op::ArgMax, vec![f32s([33, 6, 1, 1])], ids(6)),
+        (Op::MulMat, vec![home(DType::Q4_1, [64, 9, 2, 1], 4), f32s([64, 5, 6, 3])], f32s([9, 5, 6, 3])),
+        (Op::OutProd, vec![home(DType::Q8_0, [64, 9, 1, 1], 4), f32s([40, 9, 1, 1])], f32s([64, 40, 1, 1])),
+        (Op::OutProd, vec![f32s([33, 9000, 1, 1]), f32s([5, 9000, 1, 1])], f32s([33, 5, 1, 1])),
+        (Op::GetRows, vec![home(DType::Q4_1, [64, 9, 1, 1], 4), ids(5)], f32s([64, 5, 1, 1])),
+        (Op::GetRowsBack, vec![f32s([33, 5, 1, 1]), ids(5)], f32s([33, 9, 1, 1])),
+        (Op::AdamW, vec![x(), x(), x(), x(), f32s([7, 1, 1, 1])], x()),
+        (rope(RopeMode::Neox, false), vec![f32s([16, 9, 5, 1]), ids(5)], f32s([16, 9, 5, 1])),
+        (rope(RopeMode::Normal, true), vec![x(), ids(3), f32s([8, 1, 1, 1])], x()),
+    ];
+    for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
+        examples.push((Op::Binary(kind), vec![x(), f32s(row)], x()));
+    }
+    for kind in [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Sqrt] {
+        examples.push((Op::Unary(kind), vec![x()], x()));
+    }
+    examples
+}
+
+/// A dispatch gives its shader every constant it declares, once, and binds every operand.
+fn check_against_shader(dispatch: &Dispatch) {
+    let shader = fblayout_shaders::get(dispatch.shader).unwrap_or_else(|| panic!("no shader {}", dispatch.shader));
+    let set: Vec<u32> = dispatch.constants.iter().map(|c| c.0).collect();
+    assert!(set.windows(2).all(|w| w[0] < w[1]), "{}: constants {set:?} are not ascending", shader.name);
+    let unset: Vec<_> = shader.constants.iter().filter(|id| !set.contains(id)).collect();
+    assert!(unset.is_empty(), "{}: constants {unset:?} keep their defaults", shader.name);
+    assert_eq!(shader.bindings.len(), 2 * dispatch.args.len(), "{}", shader.name);
+}
+
+#[test]
+fn every_op_lowers_to_shaders_that_exist() {
+    for (op, inputs, output) in examples() {
+        for subgroup in [4, 8, 32, 64] {
+            let lowered = lower(&op, &inputs, &output, &limits(subgroup)).unwrap_or_else(|e| panic!("{op:?}: {e}"));
+            assert!(!lowered.dispatches.is_empty(), "{op:?}");
+            lowered.dispatches.iter().for_each(check_against_shader);
+            check_arguments(&op, &lowered, inputs.len());
+        }
+    }
+}
+
+/// Every operand is bound, the output is written (or updated in place), and scratch is written before it is read.
+fn check_arguments(op: &Op, lowered: &Lowered, inputs: usize) {
+    let all: Vec<_> = lowered.dispatches.iter().flat_map(|d| &d.args).collect();
+    for i in 0..inputs {
+        assert!(all.iter().any(|(arg, _)| *arg == Arg::Input(i)), "{op:?}: operand {i} is not bound");
+    }
+    let updated = op.row().updates;
+    for &(arg, access) in &all {
+        let expected = match arg {
+            Arg::Input(i) if updated.contains(i) => Access::ReadWrite,
+            Arg::Input(_) => Access::Read,
+            Arg::Output => Access::Write,
+            Arg::Scratch(_) => continue,
+        };
+        assert_eq!(*access, expected, "{op:?} {arg}");
+    }
+    assert!(!updated.is_empty() || all.iter().any(|(arg, _)| *arg == Arg::Output), "{op:?} writes no output");
+    let mut written = vec![false; lowered.scratch.len()];
+    for (arg, access) in all {
+        let Arg::Scratch(i) = arg else { continue };
+        assert!(*access == Access::Write || written[*i], "{op:?}: scratch {i} is read before it is written");
+        written[*i] = true;
+    }
+}
+
+/// Positions (c, i1, i2, i3) of the invocations of a `texels` dispatch, as `texels.glsl` has them.
+fn texel_positions(dispatch: &Dispatch) -> Vec<[u32; 4]> {
+    let constants: HashMap<u32, u32> = dispatch.constants.iter().copied().collect();
+    let [size, axis, rows, b0, b1, b2, b3] = [0, 3, 4, 5, 6, 7, 8].map(|id| constants[&id]);
+    let groups: u32 = dispatch.groups.iter().product();
+    let mut positions = Vec::new();
+    for index in (0..groups * size).filter(|&i| i < b0 * b1 * b2 * b3) {
+        let boxed = |a: u32, n: u32| if axis == a { n / rows } else { n };
+        let mut rest = index / rows;
+        let mut p = [b0, boxed(1, b1), boxed(2, b2), u32::MAX].map(|n| {
+            let i = rest % n;
+            rest /= n;
+            i
+        });
+        p[axis as usize] = p[axis as usize] * rows + index % rows;
+        positions.push(p);
+    }
+    positions
+}
+
+proptest! {
+    /// The invocations of an elementwise op cover the texels of the output's padded box, each once.
+    #[test]
+    fn texels_are_covered_once(
+        shape in prop::array::uniform4(1..10_u32),
+        h in prop_oneof![Just(1_u32), Just(2), Just(4)],
+        order in prop_oneof![Just([0, 1, 2, 3]), Just([0, 2, 1, 3]), Just([0, 3, 2, 1])],
+        most in 1..9_u32,
+    ) {
+        let mut x = home(DType::F32, shape, h);
+        x.view = x.view.permute(&order).unwrap();
+        let limits = crate::device::Limits { max_workgroup_count: [most, 7, 100_000], ..limits(8) };
+        let lowered = lower(&Op::Unary(Unary::Neg), std::slice::from_ref(&x), &x, &limits).unwrap();
+        let mut positions = texel_positions(&lowered.dispatches[0]);
+        let [p0, p1, p2, p3] = [0, 1, 2, 3].map(|axis| x.view.axes[axis].padded);
+        positions.sort_unstable();
+        let before = positions.len();
+        positions.dedup();
+        prop_assert_eq!(positions.len(), before);
+        prop_assert_eq!(before as u32, p0 / 4 * p1 * p2 * p3);
+        prop_assert!(positions.iter().all(|p| p[0] < p0 / 4 && p[1] < p1 && p[2] < p2 && p[3] < p3));
+    }
+}
+
+/// Rows share a workgroup of whole tiles and a power of two of columns, within the limits.
+#[test]
+fn row_groups_fit() {
+    for elements in [1, 3, 4, 5, 64, 576, 49152] {
+        for subgroup in [0, 1, 4, 8, 32, 64] {
+            let x = f32s([elements, 6, 1, 1]);
+            let lowered = lower(&Op::SoftMax { scale: 1.0 }, std::slice::from_ref(&x), &x, &limits(subgroup)).unwrap();
+            let constants: HashMap<u32, u32> = lowered.dispatches[0].constants.iter().copied().collect();
+            let (size, rows) = (constants[&0], constants[&4]);
+            assert!(size <= 128 && size.is_multiple_of(rows) && (size / rows).is_power_of_two(), "{size} of {rows}");
+            assert_eq!(lowered.dispatches[0].groups, [8 / rows, 1, 1]);
+        }
+    }
+}
+
+#[test]
+fn refusals_name_operand_and_rule() {
+    let refusal = |op: Op, inputs: &[Operand], output: &Operand, limits: &crate::device::Limits| {
+        lower(&op, inputs, output, limits).unwrap_err().to_string()
+    };
+    let (x, l) = (f32s([33, 6, 3, 2]), limits(8));
+    let short = refusal(Op::Binary(Binary::Add), std::slice::from_ref(&x), &x, &l);
+    assert_eq!(short, "ADD: operands: 1 given, 2 wanted");
+
+    let transposed = Operand { view: x.view.permute(&[1, 0, 2, 3]).unwrap(), ..x.clone() };
+    let lane = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&transposed), &transposed, &l);
+    assert_eq!(lane, "output: axis 0 must carry the 4 lanes of a texel whole, for it is written");
+
+    let few = crate::device::Limits { max_storage_bindings: 4, ..l.clone() };
+    let w = [x.clone(), x.clone(), x.clone(), x.clone(), f32s([7, 1, 1, 1])];
+    let bindings = refusal(Op::AdamW, &w, &x, &few);
+    assert_eq!(bindings, "operand 4: shader adamw binds more than 4 operands");
+
+    let wide = Operand { view: x.view.unsqueeze(4).unwrap(), ..x.clone() };
+    let rank = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&wide), &x, &l);
+    assert_eq!(rank, "operand 0: a view of 5 axes, a kernel takes 4");
+
+    let small = crate::device::Limits { max_workgroup_count: [1; 3], ..l };
+    let large = f32s([4096, 64, 1, 1]);
+    let groups = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&large), &large, &small);
+    assert_eq!(groups, "shader unary: 1024 workgroups are more than a dispatch holds");
+}
+
+/// A copy between shapes goes by coordinates where the digits regroup, by element numbers where padding is in the way.
+#[test]
+fn copies_between_shapes() {
+    for (from, to, renumber) in [([576, 9, 1, 1], [64, 9, 9, 1], 0), ([6, 5, 1, 1], [30, 1, 1, 1], 1)] {
+        let lowered = lower(&Op::Copy, &[f32s(from)], &f32s(to), &limits(8)).unwrap();
+        assert!(lowered.dispatches[0].constants.contains(&(17, renumber)), "{from:?} to {to:?}");
+    }
+}

@@ -1,0 +1,12 @@
+//! Properties of the layout algebra, named after the list in the design: L1 bijection, L2 pack and unpack, L4 inverses,
+//! L5 composition, L6 views against plain index arithmetic, L7 legality of tiles, L8 normal forms, L10 illegal chains.
+
+mod compose;
+mod legality;
+mod naive;
+mod normal_form;
+mod pack;
+mod rtile;
+mod shapes;
+mod tiles;
+mod views;

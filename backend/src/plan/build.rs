@@ -1,0 +1,416 @@
+//! Walks a graph once, in order, and decides what each node becomes.
+//!
+//! Views of the host are windows over a value's linear index space; here they turn into coordinates. A host copy of such a window is
+//! not made either: its result is the same positions under other axes, until a reader cannot use them. The ladder
+//! is then: make the copy after all, another R-Tile of the operand, a dense copy of the window; each with its reason in the report.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::device::Limits;
+use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
+use crate::kernels::{self, Arg, Lowered, Operand};
+use crate::layout::{Layout, View};
+
+use super::report::{Report, Transform, TransformKind, Verdict};
+use super::{Footprint, Home, Owner, Plan, PlanError, Size, Slot, Step, StorageChoice, hazards, memory};
+
+/// Plans a graph. `footprint` tells what a storage takes on the device.
+pub fn plan(
+    graph: &Graph,
+    limits: &Limits,
+    choice: StorageChoice,
+    footprint: &impl Footprint,
+) -> Result<Plan, PlanError> {
+    let mut b = Builder::new(graph, limits, choice);
+    for node in &graph.nodes {
+        b.node(node)?;
+    }
+    let Builder { mut slots, mut steps, transforms, .. } = b;
+    for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
+        slot.live = live;
+    }
+    let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
+    let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+    hazards::place(&mut steps, &slots, &sizes);
+    let mut report = Report {
+        transforms,
+        dispatches: steps.len(),
+        barriers: steps.iter().filter(|s| s.barrier).count(),
+        arena_bytes: buffer_arena + image_arena,
+        ..Report::default()
+    };
+    for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
+        match s.owner {
+            Owner::External(_) => report.external_bytes += bytes,
+            Owner::Kept(_) => report.kept_bytes += bytes,
+            Owner::Arena { .. } => report.unaliased_bytes += bytes,
+        }
+    }
+    Ok(Plan { slots, steps, buffer_arena, image_arena, report })
+}
+
+/// Whether a graph can be planned: the same walk as [`plan`], without memory.
+pub fn supports(graph: &Graph, limits: &Limits, choice: StorageChoice) -> Result<(), PlanError> {
+    let mut b = Builder::new(graph, limits, choice);
+    graph.nodes.iter().try_for_each(|node| b.node(node))
+}
+
+fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
+    let Home { dtype, layout, kind, width, height } = &slot.home;
+    footprint.size(*kind, *width, *height).map_err(|why| {
+        let mut shape = [1; 4];
+        shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
+        PlanError::Home { dtype: *dtype, shape, why }
+    })
+}
+
+/// First and last step of every slot that a step touches.
+fn lifetimes(steps: &[Step]) -> Vec<(usize, usize)> {
+    let n = steps.iter().flat_map(|s| &s.args).map(|&(slot, _)| slot + 1).max().unwrap_or(0);
+    let mut live = vec![(usize::MAX, 0); n];
+    for (i, step) in steps.iter().enumerate() {
+        for &(slot, _) in &step.args {
+            live[slot] = (live[slot].0.min(i), i);
+        }
+    }
+    live
+}
+
+/// Where a value is found: a storage and the value's axes over its positions.
+#[derive(Clone)]
+struct Bound {
+    slot: usize,
+    view: View,
+    /// The node whose copy was not made, when the positions belong to another value.
+    elided: Option<Elided>,
+}
+
+#[derive(Clone)]
+struct Elided {
+    /// Index into the report's transforms.
+    transform: usize,
+    label: String,
+}
+
+struct Builder<'a> {
+    graph: &'a Graph,
+    limits: &'a Limits,
+    choice: StorageChoice,
+    /// External values that a node writes: their content changes within the run.
+    written: HashSet<ValueId>,
+    values: Vec<Option<Bound>>,
+    /// Windows that were copied because no reader could use their coordinates.
+    dense_windows: HashMap<graph::Operand, Bound>,
+    slots: Vec<Slot>,
+    steps: Vec<Step>,
+    transforms: Vec<Transform>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(graph: &'a Graph, limits: &'a Limits, choice: StorageChoice) -> Self {
+        let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
+        let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
+        Self {
+            graph,
+            limits,
+            choice,
+            written,
+            values: vec![None; graph.values.len()],
+            dense_windows: HashMap::new(),
+            slots: Vec::new(),
+            steps: Vec::new(),
+            transforms: Vec::new(),
+        }
+    }
+
+    fn node(&mut self, node: &Node) -> Result<(), PlanError> {
+        let label = format!("{} {}", node.op.row().name, node.name);
+        if node.op == Op::Copy && self.elide(node, &label)? {
+            return Ok(());
+        }
+
+        let mut inputs = Vec::with_capacity(node.inputs.len());
+        for input in &node.inputs {
+            inputs.push(self.window(input, &label)?);
+        }
+        let output = self.value(node.output)?;
+        let out = self.operand(&output);
+        let mut lowered = self.lower(node, &inputs, &out);
+        for (i, input) in node.inputs.iter().enumerate() {
+            let Err(refusal) = &lowered else { break };
+            if !self.is_home(input) {
+                inputs[i] = self.dense(input, &label, refusal)?;
+                lowered = self.lower(node, &inputs, &out);
+            }
+        }
+        match lowered {
+            Ok(lowered) => {
+                self.emit(&label, lowered, &inputs, &output);
+                Ok(())
+            }
+            Err(why) => Err(PlanError::Node { node: label, why }),
+        }
+    }
+
+    /// Whether an operand is all of a value in the value's own home.
+    fn is_home(&self, input: &graph::Operand) -> bool {
+        let elided = self.values[input.value.index()].as_ref().is_some_and(|b| b.elided.is_some());
+        input.is_whole(&self.get(input.value).shape) && !elided
+    }
+
+    fn get(&self, id: ValueId) -> &'a Value {
+        &self.graph.values[id.index()]
+    }
+
+    fn lower(&self, node: &Node, inputs: &[Bound], output: &Operand) -> Result<Lowered, String> {
+        let operands: Vec<Operand> = inputs.iter().map(|b| self.operand(b)).collect();
+        kernels::lower(&node.op, &operands, output, self.limits).map_err(|r| r.0)
+    }
+
+    /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
+    fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
+        let input = &node.inputs[0];
+        let (from, to) = (self.get(input.value), self.get(node.output));
+        let transform = Transform {
+            node: label.to_owned(),
+            kind: TransformKind::Copy,
+            bytes: to.desc().bytes(),
+            verdict: Verdict::Eliminated,
+        };
+        let reason = if from.dtype != to.dtype {
+            Some("it changes the element type")
+        } else if self.graph.kept.contains(&node.output) || to.kind == Kind::External {
+            Some("its result is read by the host")
+        } else if self.written.contains(&input.value) {
+            Some("its source is updated in place")
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
+            return Ok(false);
+        }
+        let source = self.window(input, label)?;
+        let view = source.view.strided(&to.shape, &graph::linear_strides(&to.shape), 0).map_err(|e| e.to_string());
+        let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
+        let bound = view.map(|view| Bound { slot: source.slot, view, elided: Some(elided) });
+        // A reader may yet need the copy made, from the very positions that stand for it.
+        match bound.and_then(|bound| self.copyable(&bound, to).map(|()| bound)) {
+            Ok(bound) => {
+                self.transforms.push(transform);
+                self.values[node.output.index()] = Some(bound);
+                Ok(true)
+            }
+            Err(why) => {
+                self.transforms.push(Transform { verdict: Verdict::Explicit(why), ..transform });
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether a kernel can copy these positions to a home of the value's own.
+    fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
+        let home = Home::of(value.dtype, &value.shape, self.limits, self.choice).map_err(|e| e.to_string())?;
+        kernels::lower(&Op::Copy, &[self.operand(bound)], &whole(&home), self.limits).map(drop).map_err(|r| r.0)
+    }
+
+    /// The positions of an operand of a node.
+    fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Bound, PlanError> {
+        if let Some(bound) = self.dense_windows.get(input) {
+            return Ok(bound.clone());
+        }
+        let bound = self.value(input.value)?;
+        if input.is_whole(&self.get(input.value).shape) {
+            return Ok(bound);
+        }
+        let first = match bound.view.strided(&input.shape, &input.strides, input.offset) {
+            Ok(view) => {
+                self.absorbed(input, label);
+                return Ok(Bound { view, ..bound });
+            }
+            Err(e) => e.to_string(),
+        };
+        if bound.elided.is_some() {
+            let bound = self.materialise(input.value, &first)?;
+            if let Ok(view) = bound.view.strided(&input.shape, &input.strides, input.offset) {
+                return Ok(Bound { view, ..bound });
+            }
+        }
+        self.retile(input, label, &first)
+    }
+
+    /// Copies a value to another R-Tile whose cuts fit the window.
+    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Bound, PlanError> {
+        let value = self.get(input.value);
+        let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
+        if value.dtype.quant_texels().is_some() {
+            return Err(fail(why.to_owned()));
+        }
+        for (row_axis, h) in [(1, 1), (2, 1), (3, 1), (1, 4), (2, 4), (3, 4)] {
+            let limit = self.limits.max_image_2d;
+            let Ok(layout) = Layout::rtile(&value.shape, value.dtype.lanes(), row_axis, h, limit, u32::MAX) else {
+                continue;
+            };
+            let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
+            let home = Home::with_layout(value.dtype, layout, self.limits, self.choice).map_err(fail)?;
+            let source = self.value(input.value)?;
+            let dense = self.copy_to(&source, home, label)?;
+            self.explicit(input, label, why);
+            let bound = Bound { view, ..dense };
+            self.remember(input, &bound);
+            return Ok(bound);
+        }
+        Err(fail(format!(
+            "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
+            value.shape, input.shape, input.strides
+        )))
+    }
+
+    /// A dense copy of a window, in the home of the window's shape.
+    fn dense(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Bound, PlanError> {
+        if input.is_whole(&self.get(input.value).shape) {
+            return self.materialise(input.value, why);
+        }
+        let dtype = self.get(input.value).dtype;
+        let home = Home::of(dtype, &input.shape, self.limits, self.choice)?;
+        let source = self.window(input, label)?;
+        let bound = match self.copy_to(&source, home.clone(), label) {
+            Err(_) if source.elided.is_some() => {
+                self.materialise(input.value, why)?;
+                let source = self.window(input, label)?;
+                self.copy_to(&source, home, label)?
+            }
+            copied => copied?,
+        };
+        self.explicit(input, label, why);
+        self.remember(input, &bound);
+        Ok(bound)
+    }
+
+    /// Later readers of the same window share its copy, unless the value changes in between.
+    fn remember(&mut self, input: &graph::Operand, bound: &Bound) {
+        if !self.written.contains(&input.value) {
+            self.dense_windows.insert(*input, bound.clone());
+        }
+    }
+
+    /// Makes the copy that was elided, now that a reader cannot do without.
+    fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
+        let source = self.value(value)?;
+        let Some(elided) = source.elided.clone() else { return Ok(source) };
+        let v = self.get(value);
+        let home = Home::of(v.dtype, &v.shape, self.limits, self.choice)?;
+        let bound = self.copy_to(&source, home, &elided.label)?;
+        self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
+        self.values[value.index()] = Some(bound.clone());
+        Ok(bound)
+    }
+
+    fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
+        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &whole(&home), self.limits)
+            .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
+        let dense = self.slot(home, Owner::Arena { offset: 0 });
+        self.emit(label, lowered, std::slice::from_ref(source), &dense);
+        Ok(dense)
+    }
+
+    /// The home of a value met for the first time.
+    fn value(&mut self, id: ValueId) -> Result<Bound, PlanError> {
+        if let Some(bound) = &self.values[id.index()] {
+            return Ok(bound.clone());
+        }
+        let bound = self.allocate(id)?;
+        self.values[id.index()] = Some(bound.clone());
+        Ok(bound)
+    }
+
+    fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
+        let v = self.get(id);
+        let home = Home::of(v.dtype, &v.shape, self.limits, self.choice)?;
+        let owner = if v.kind == Kind::External {
+            Owner::External(id)
+        } else if self.graph.kept.contains(&id) {
+            Owner::Kept(id)
+        } else {
+            Owner::Arena { offset: 0 }
+        };
+        Ok(self.slot(home, owner))
+    }
+
+    fn slot(&mut self, home: Home, owner: Owner) -> Bound {
+        let view = home.layout.view();
+        self.slots.push(Slot { home, owner, live: (0, 0) });
+        Bound { slot: self.slots.len() - 1, view, elided: None }
+    }
+
+    fn operand(&self, bound: &Bound) -> Operand {
+        let home = &self.slots[bound.slot].home;
+        Operand { dtype: home.dtype, view: bound.view.clone(), storage: home.kind, pitch: home.width }
+    }
+
+    fn emit(&mut self, label: &str, lowered: Lowered, inputs: &[Bound], output: &Bound) {
+        let scratch: Vec<usize> = lowered
+            .scratch
+            .into_iter()
+            .map(|s| {
+                let (width, height) = (s.layout.width(), s.layout.height());
+                let kind = kernels::StorageKind::Buffer;
+                self.slot(Home { dtype: s.dtype, layout: s.layout, kind, width, height }, Owner::Arena { offset: 0 })
+                    .slot
+            })
+            .collect();
+        for d in lowered.dispatches {
+            let slot = |arg| match arg {
+                Arg::Input(i) => inputs[i].slot,
+                Arg::Output => output.slot,
+                Arg::Scratch(i) => scratch[i],
+            };
+            self.steps.push(Step {
+                label: label.to_owned(),
+                shader: d.shader,
+                constants: d.constants,
+                groups: d.groups,
+                args: d.args.into_iter().map(|(arg, access)| (slot(arg), access)).collect(),
+                barrier: false,
+                discard: Vec::new(),
+            });
+        }
+    }
+
+    fn absorbed(&mut self, input: &graph::Operand, label: &str) {
+        self.record(input, label, Verdict::Eliminated);
+    }
+
+    fn explicit(&mut self, input: &graph::Operand, label: &str, why: &str) {
+        self.record(input, label, Verdict::Explicit(why.to_owned()));
+    }
+
+    fn record(&mut self, input: &graph::Operand, label: &str, verdict: Verdict) {
+        let value = self.get(input.value);
+        self.transforms.push(Transform {
+            node: label.to_owned(),
+            kind: kind_of(input, value),
+            bytes: graph::Desc { dtype: value.dtype, shape: input.shape }.bytes(),
+            verdict,
+        });
+    }
+}
+
+/// All of a home, as a kernel sees it.
+fn whole(home: &Home) -> Operand {
+    Operand { dtype: home.dtype, view: home.layout.view(), storage: home.kind, pitch: home.width }
+}
+
+fn kind_of(input: &graph::Operand, value: &Value) -> TransformKind {
+    let whole = graph::elements(&input.shape) == graph::elements(&value.shape);
+    let order = input.shape.iter().zip(input.strides).filter(|&(&n, _)| n > 1).map(|(_, s)| s);
+    if !whole {
+        TransformKind::Slice
+    } else if order.clone().is_sorted() {
+        TransformKind::Reshape
+    } else if order.clone().next() == order.min() {
+        TransformKind::Permute
+    } else {
+        TransformKind::Transpose
+    }
+}

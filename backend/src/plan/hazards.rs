@@ -1,0 +1,56 @@
+//! Barriers only where two accesses of the same bytes really conflict.
+
+use std::ops::Range;
+
+use crate::kernels::{Access, StorageKind};
+
+use super::memory::Size;
+use super::{Owner, Slot, Step};
+
+/// Memory that accesses are compared in: one of the two arenas, or a slot's own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Region {
+    Arena(StorageKind),
+    Own(usize),
+}
+
+struct Pending {
+    region: Region,
+    range: Range<u64>,
+    write: bool,
+}
+
+/// Sets `barrier` and `discard` of every step. A barrier orders everything before it, so only accesses since the last one count.
+pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
+    let mut pending: Vec<Pending> = Vec::new();
+    let mut met = vec![false; slots.len()];
+    for step in steps {
+        let mut accesses = Vec::with_capacity(step.args.len());
+        for (operand, &(slot, access)) in step.args.iter().enumerate() {
+            let s = &slots[slot];
+            let (region, range) = match s.owner {
+                Owner::Arena { offset } => (Region::Arena(s.home.kind), offset..offset + sizes[slot].bytes),
+                Owner::External(_) | Owner::Kept(_) => (Region::Own(slot), 0..u64::MAX),
+            };
+            if !std::mem::replace(&mut met[slot], true)
+                && s.home.kind == StorageKind::Image
+                && matches!(s.owner, Owner::Arena { .. })
+            {
+                step.discard.push(operand);
+            }
+            accesses.push(Pending { region, range, write: access != Access::Read });
+        }
+        step.barrier = accesses.iter().any(|a| {
+            pending.iter().any(|p| {
+                (a.write || p.write)
+                    && a.region == p.region
+                    && a.range.start < p.range.end
+                    && p.range.start < a.range.end
+            })
+        });
+        if step.barrier {
+            pending.clear();
+        }
+        pending.extend(accesses);
+    }
+}

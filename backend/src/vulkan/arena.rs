@@ -1,0 +1,149 @@
+//! Arenas: memory in which storages whose lifetimes do not meet share bytes.
+
+use std::sync::Arc;
+
+use crate::kernels::StorageKind;
+
+use super::device::{Device, lock};
+use super::error::{Error, Result};
+use super::gpu::Gpu;
+use super::memory::Memory;
+use super::storage::{Object, RawBuffer, RawImage, Storage, TEXEL_BYTES, check_extent, describe};
+
+/// Bytes in which storages are placed, overlapping or not, as a plan says.
+///
+/// The bytes are cut into blocks of [`Gpu::arena_block_bytes`], because a device bounds a single allocation: a
+/// placement lies within one block. Storages keep their block alive, so they may outlive the arena. What a buffer
+/// holds, and what an image holds before its first write of a run, is undefined; images are discarded (see
+/// [`super::Step::discard`]) before that write.
+pub struct Arena {
+    gpu: Arc<Gpu>,
+    blocks: Vec<Arc<Block>>,
+    bytes: u64,
+}
+
+/// One memory allocation of an arena and the buffer over all of it.
+pub(super) struct Block {
+    buffer: Arc<RawBuffer>,
+    pub memory: Memory,
+    bytes: u64,
+}
+
+impl Arena {
+    /// Takes `bytes` of device memory.
+    pub fn new(gpu: &Arc<Gpu>, bytes: u64) -> Result<Self> {
+        let unit = gpu.arena_block_bytes();
+        let types = image_memory_types(&gpu.device)?;
+        let mut blocks = Vec::new();
+        let mut left = bytes;
+        while left > 0 {
+            let size = left.min(unit);
+            blocks.push(Arc::new(Block::new(&gpu.device, size, types)?));
+            left -= size;
+        }
+        Ok(Self { gpu: Arc::clone(gpu), blocks, bytes })
+    }
+
+    /// Bytes of the arena.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A buffer at `offset`, which must be a multiple of the footprint's alignment.
+    pub fn place_buffer(&self, offset: u64, width: u32, height: u32) -> Result<Storage> {
+        let (block, offset) = self.find(StorageKind::Buffer, offset, width, height)?;
+        let object = Object::Buffer { raw: Arc::clone(&block.buffer), offset };
+        Ok(Storage::in_arena(object, block, width, height))
+    }
+
+    /// An image at `offset`, which must be a multiple of the footprint's alignment.
+    pub fn place_image(&self, offset: u64, width: u32, height: u32) -> Result<Storage> {
+        let (block, offset) = self.find(StorageKind::Image, offset, width, height)?;
+        let what = describe(StorageKind::Image, width, height);
+        let mut image = RawImage::new(&self.gpu.device, &what, width, height)?;
+        image.bind(&block.memory, offset)?;
+        Ok(Storage::in_arena(Object::Image(image), block, width, height))
+    }
+
+    /// The block that holds such a placement, and the offset in it.
+    fn find(&self, kind: StorageKind, offset: u64, width: u32, height: u32) -> Result<(&Arc<Block>, u64)> {
+        let footprint = self.gpu.storage_footprint(kind, width, height)?;
+        let what = || format!("{} at arena offset {offset}", describe(kind, width, height));
+        let unit = self.gpu.arena_block_bytes();
+        let (index, inner) = (offset / unit, offset % unit);
+        if !inner.is_multiple_of(footprint.alignment) {
+            return Err(Error::invalid(what(), format!("its offset is a multiple of {}", footprint.alignment)));
+        }
+        let block = usize::try_from(index).ok().and_then(|i| self.blocks.get(i));
+        match block {
+            Some(block) if footprint.bytes <= block.bytes.saturating_sub(inner) => Ok((block, inner)),
+            _ => {
+                let rule = format!(
+                    "its {} bytes lie within the arena's {} bytes and within one block of {unit}",
+                    footprint.bytes, self.bytes
+                );
+                Err(Error::invalid(what(), rule))
+            }
+        }
+    }
+}
+
+impl Block {
+    fn new(device: &Arc<Device>, bytes: u64, types: u32) -> Result<Self> {
+        let what = "an arena";
+        let buffer = Arc::new(RawBuffer::new(device, what, bytes)?);
+        let needs = buffer.requirements();
+        let memory = Memory::block(device, what, needs.size, needs.memory_type_bits & types)?;
+        buffer.bind(&memory)?;
+        Ok(Self { buffer, memory, bytes })
+    }
+}
+
+/// Memory taken by one storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Bytes.
+    pub bytes: u64,
+    /// What an arena offset must be a multiple of.
+    pub alignment: u64,
+}
+
+impl Gpu {
+    /// Bytes of an arena's blocks; no placement crosses a multiple of it.
+    pub fn arena_block_bytes(&self) -> u64 {
+        // Whole MiB where the device allows one, so that offsets aligned in the arena are aligned in their block.
+        const UNIT: u64 = 1 << 20;
+        let limit = self.device.limits.max_allocation;
+        if limit < UNIT { limit } else { limit / UNIT * UNIT }
+    }
+
+    /// Memory an arena placement of that kind and extent takes, as the device says. Neighbours that keep to it
+    /// satisfy the device's granularity between buffers and images.
+    pub fn storage_footprint(&self, kind: StorageKind, width: u32, height: u32) -> Result<Footprint> {
+        let bytes = check_extent(&self.device, kind, width, height)?;
+        let granularity = self.device.adapter.properties.buffer_image_granularity.max(TEXEL_BYTES);
+        let (bytes, alignment) = match kind {
+            StorageKind::Buffer => (bytes, self.device.limits.storage_buffer_alignment),
+            StorageKind::Image => self.image_needs(width, height)?,
+        };
+        let alignment = alignment.max(granularity);
+        Ok(Footprint { bytes: bytes.next_multiple_of(granularity), alignment })
+    }
+
+    fn image_needs(&self, width: u32, height: u32) -> Result<(u64, u64)> {
+        let mut cache = lock(&self.image_needs);
+        if let Some(known) = cache.get(&(width, height)) {
+            return Ok(*known);
+        }
+        let what = describe(StorageKind::Image, width, height);
+        let needs = RawImage::new(&self.device, &what, width, height)?.requirements();
+        cache.insert((width, height), (needs.size, needs.alignment));
+        Ok((needs.size, needs.alignment))
+    }
+}
+
+/// Memory types an image of ours may live in. Vulkan promises the same answer for all images of one format, tiling
+/// and usage.
+fn image_memory_types(device: &Arc<Device>) -> Result<u32> {
+    Ok(RawImage::new(device, "image of 1x1 texels", 1, 1)?.requirements().memory_type_bits)
+}

@@ -1,0 +1,209 @@
+//! An opened device: the facade of this room.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use ash::vk;
+use fblayout_shaders::Shader;
+
+use crate::device::Limits;
+use crate::kernels::StorageKind;
+
+use super::adapter::{AdapterInfo, enumerate};
+use super::device::{Device, lock};
+use super::error::{Error, Result};
+use super::instance::{Instance, ValidationLog};
+use super::options::GpuOptions;
+use super::pipeline::{Pipeline, Pipelines};
+use super::storage::{Object, Storage};
+use super::transfer::Lane;
+
+/// An opened device. Share it in an `Arc`; every method may be called from any thread.
+pub struct Gpu {
+    /// Bound in place of the kind of storage an operand does not use.
+    dummies: Dummies,
+    pipelines: Pipelines,
+    /// Transfers, one at a time.
+    pub(super) lane: Mutex<Lane>,
+    pub(super) force_staging: bool,
+    /// Size and alignment of images by extent, as the device says.
+    pub(super) image_needs: Mutex<HashMap<(u32, u32), (u64, u64)>>,
+    pub(super) device: Arc<Device>,
+}
+
+/// One texel of each kind.
+pub(super) struct Dummies {
+    pub buffer: Storage,
+    pub image: Storage,
+}
+
+/// Device memory at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes of storages and arenas.
+    pub in_use: u64,
+    /// Bytes they may take: `Limits::heap_bytes`.
+    pub limit: u64,
+    /// Bytes the driver says are still free for this process, where it says so.
+    pub free: Option<u64>,
+}
+
+impl Gpu {
+    /// Opens the device with that index in [`super::adapters`].
+    pub fn open(adapter: usize, options: &GpuOptions) -> Result<Arc<Self>> {
+        let instance = Instance::new(options.validation)?;
+        let mut found = enumerate(&instance)?;
+        if adapter >= found.len() {
+            let reason = format!("device {adapter} was asked for, and there are {}, counted from 0", found.len());
+            return Err(Error::NoDevice { reason });
+        }
+        let adapter = found.swap_remove(adapter);
+        let limits = options.limits(&adapter.info);
+        log::debug!("opening {} ({})", adapter.info.name, adapter.info.driver);
+        let device = Arc::new(Device::new(instance, adapter, limits)?);
+        let mut lane = Lane::new(&device, options.staging_bytes)?;
+        let dummies = Dummies {
+            buffer: Self::zeroed(&device, &mut lane, StorageKind::Buffer, 1, 1)?,
+            image: Self::zeroed(&device, &mut lane, StorageKind::Image, 1, 1)?,
+        };
+        for dummy in [&dummies.buffer, &dummies.image] {
+            match &dummy.0.object {
+                Object::Buffer { raw, .. } => device.instance.log.never_touched(raw.raw),
+                Object::Image(image) => device.instance.log.never_touched(image.view),
+            }
+        }
+        Ok(Arc::new(Self {
+            dummies,
+            pipelines: Pipelines::new(&device, options.max_pipelines)?,
+            lane: Mutex::new(lane),
+            force_staging: options.force_staging,
+            image_needs: Mutex::default(),
+            device,
+        }))
+    }
+
+    /// What the device says of itself.
+    pub fn adapter(&self) -> &AdapterInfo {
+        &self.device.adapter.info
+    }
+
+    /// The device's limits, clamped by the options.
+    pub fn limits(&self) -> &Limits {
+        &self.device.limits
+    }
+
+    /// What the validation layer says. The log may be kept longer than the device, and then hears of its end.
+    pub fn validation(&self) -> &Arc<ValidationLog> {
+        &self.device.instance.log
+    }
+
+    /// Number of validation messages so far.
+    pub fn validation_count(&self) -> u64 {
+        self.validation().count()
+    }
+
+    /// Their texts, the first few hundred.
+    pub fn validation_messages(&self) -> Vec<String> {
+        self.validation().messages()
+    }
+
+    /// True once a call found the device lost; it must then be opened anew.
+    pub fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
+    /// Device memory in use and free.
+    pub fn memory(&self) -> MemoryUse {
+        let limit = self.device.limits.heap_bytes;
+        MemoryUse { in_use: self.device.budget.in_use(), limit, free: self.device_free_bytes() }
+    }
+
+    fn device_free_bytes(&self) -> Option<u64> {
+        if !self.device.adapter.memory_budget {
+            return None;
+        }
+        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut query = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+        let instance = &self.device.instance.raw;
+        // SAFETY: the adapter belongs to the live instance and has the extension of the chained struct.
+        unsafe { instance.get_physical_device_memory_properties2(self.device.adapter.raw, &mut query) };
+        let heaps = query.memory_properties;
+        let (index, _) = heaps
+            .memory_heaps_as_slice()
+            .iter()
+            .enumerate()
+            .filter(|(_, h)| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
+            .max_by_key(|(_, h)| h.size)?;
+        Some(budget.heap_budget[index].saturating_sub(budget.heap_usage[index]))
+    }
+
+    /// A buffer of `width` x `height` texels, zero, with pitch `width`.
+    pub fn create_buffer(&self, width: u32, height: u32) -> Result<Storage> {
+        self.create(StorageKind::Buffer, width, height)
+    }
+
+    /// An image of `width` x `height` texels, zero.
+    pub fn create_image(&self, width: u32, height: u32) -> Result<Storage> {
+        self.create(StorageKind::Image, width, height)
+    }
+
+    /// A storage of that kind, zero.
+    pub fn create(&self, kind: StorageKind, width: u32, height: u32) -> Result<Storage> {
+        let mut lane = lock(&self.lane);
+        Self::zeroed(&self.device, &mut lane, kind, width, height)
+    }
+
+    fn zeroed(device: &Arc<Device>, lane: &mut Lane, kind: StorageKind, width: u32, height: u32) -> Result<Storage> {
+        let storage = Storage::new(device, kind, width, height)?;
+        lane.fill(&storage, 0)?;
+        Ok(storage)
+    }
+
+    /// The pipeline of a shader with these specialization constants (id, bits), built or taken from the cache. Ids
+    /// the shader does not have are ignored.
+    pub fn pipeline(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
+        self.pipelines.get(shader, constants)
+    }
+
+    /// Pipelines in the cache.
+    pub fn cached_pipelines(&self) -> usize {
+        self.pipelines.len()
+    }
+
+    pub(super) fn dummies(&self) -> &Dummies {
+        &self.dummies
+    }
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gpu({})", self.adapter().name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_may_be_used_from_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Gpu>();
+        shared::<Storage>();
+        shared::<crate::vulkan::Arena>();
+        shared::<crate::vulkan::Tape>();
+    }
+
+    #[test]
+    fn a_lost_device_stays_lost_and_can_still_be_dropped() {
+        let gpu = Gpu::open(0, &GpuOptions::default()).unwrap();
+        let storage = gpu.create_image(2, 2).unwrap();
+        assert!(!gpu.is_lost());
+        let error = gpu.device.failed("a test", vk::Result::ERROR_DEVICE_LOST);
+        assert_eq!(error, Error::DeviceLost { call: "a test" });
+        assert!(gpu.is_lost());
+        assert!(matches!(gpu.upload(&storage, &[0; 64]), Err(Error::DeviceLost { .. })));
+        assert!(matches!(gpu.download(&storage), Err(Error::DeviceLost { .. })));
+        assert!(matches!(gpu.create_buffer(1, 1), Err(Error::DeviceLost { .. })));
+    }
+}

@@ -1,0 +1,115 @@
+//! How a device is opened.
+
+use crate::device::{Limits, LimitsClamp};
+
+use super::adapter::AdapterInfo;
+use super::error::{Error, Result};
+
+/// Which validation runs under every call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Validation {
+    /// None.
+    #[default]
+    Off,
+    /// The Khronos layer's core checks.
+    Core,
+    /// Core checks and synchronization: hazards within one command buffer are found.
+    Sync,
+}
+
+/// Options of [`super::Gpu::open`].
+#[derive(Clone, Debug)]
+pub struct GpuOptions {
+    /// Validation; asking for it where the layer is absent is an error.
+    pub validation: Validation,
+    /// Limits to pretend.
+    pub limits_clamp: Option<LimitsClamp>,
+    /// Bytes of the staging buffer that bounds every transfer; rounded up to whole texels.
+    pub staging_bytes: u64,
+    /// Send every transfer through staging, even where the host could write the memory itself.
+    pub force_staging: bool,
+    /// Most pipelines kept for reuse; a tape keeps its own alive beyond that.
+    pub max_pipelines: usize,
+}
+
+impl Default for GpuOptions {
+    fn default() -> Self {
+        Self {
+            validation: Validation::Off,
+            limits_clamp: None,
+            staging_bytes: 16 << 20,
+            force_staging: false,
+            max_pipelines: 1024,
+        }
+    }
+}
+
+impl GpuOptions {
+    /// The limits under which a device is used: its own, clamped as asked.
+    pub fn limits(&self, adapter: &AdapterInfo) -> Limits {
+        match &self.limits_clamp {
+            Some(clamp) => clamp.apply(&adapter.limits),
+            None => adapter.limits.clone(),
+        }
+    }
+
+    /// Defaults changed by the environment: `FBL_VALIDATION` is `off`, `core` or `sync`; `FBL_LIMITS` is what
+    /// [`LimitsClamp::parse`] reads. Empty counts as unset.
+    pub fn from_env() -> Result<Self> {
+        Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
+    }
+
+    fn from_vars(var: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let var = |name| var(name).filter(|v| !v.is_empty());
+        let mut options = Self::default();
+        if let Some(value) = var("FBL_VALIDATION") {
+            options.validation = match value.as_str() {
+                "off" => Validation::Off,
+                "core" => Validation::Core,
+                "sync" => Validation::Sync,
+                _ => {
+                    let rule = "use off, core or sync".to_owned();
+                    return Err(Error::Option { option: "FBL_VALIDATION", value, rule });
+                }
+            };
+        }
+        if let Some(value) = var("FBL_LIMITS") {
+            options.limits_clamp = Some(LimitsClamp::parse(&value).map_err(|e| Error::Option {
+                option: "FBL_LIMITS",
+                value,
+                rule: e.to_string(),
+            })?);
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(validation: &str, limits: &str) -> Result<GpuOptions> {
+        GpuOptions::from_vars(|name| match name {
+            "FBL_VALIDATION" => Some(validation.to_owned()),
+            "FBL_LIMITS" => Some(limits.to_owned()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn variables_choose_validation_and_limits() {
+        let read = options("sync", r#"{"heap_bytes": 4096}"#).unwrap();
+        assert_eq!(read.validation, Validation::Sync);
+        assert_eq!(read.limits_clamp.unwrap().heap_bytes, Some(4096));
+        let unset = options("", "").unwrap();
+        assert_eq!((unset.validation, unset.limits_clamp), (Validation::Off, None));
+    }
+
+    #[test]
+    fn unknown_values_are_errors_that_name_the_variable() {
+        let error = options("yes", "").unwrap_err().to_string();
+        assert!(error.contains("FBL_VALIDATION") && error.contains("yes"), "{error}");
+        let error = options("", "pixel-1").unwrap_err().to_string();
+        assert!(error.contains("FBL_LIMITS") && error.contains("pixel-1"), "{error}");
+    }
+}

@@ -1,0 +1,350 @@
+//! The vtables, called as ggml calls them, on an engine made of oracles.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::abi::*;
+use crate::device::Device;
+use crate::registry::Registry;
+use crate::testing::{Handle, OracleEngine, World, host};
+
+const F32: i32 = 0;
+const ADD: i32 = 2;
+const MUL_MAT: i32 = 29;
+const SCALE: i32 = 32;
+const ADAMW: i32 = 98;
+
+/// A registry with one device in use.
+struct Plugin {
+    world: World,
+    registry: &'static Registry<OracleEngine>,
+    device: &'static Device<OracleEngine>,
+    backend: *mut ggml_backend,
+}
+
+/// A buffer as its host holds it.
+#[derive(Clone, Copy)]
+struct HostBuffer(*mut ggml_backend_buffer);
+
+impl Plugin {
+    fn new() -> Self {
+        let registry = Registry::new(host());
+        let device = registry.devices()[0];
+        // SAFETY: the device is of this interface.
+        let backend = unsafe { (device_i(device).init_backend.expect("set"))(device.raw(), std::ptr::null()) };
+        assert!(!backend.is_null());
+        Self { world: World, registry, device, backend }
+    }
+
+    fn engine(&self) -> Arc<OracleEngine> {
+        self.device.engine().expect("open")
+    }
+
+    fn buffer(&self, size: usize, usage: i32) -> HostBuffer {
+        let buft = self.device.buffer_type();
+        // SAFETY: the buffer type is of this interface; the buffer is ours until it is freed.
+        let raw = unsafe {
+            let raw = ((*buft).iface.alloc_buffer.expect("set"))(buft, size);
+            assert!(!raw.is_null());
+            (*raw).usage = usage;
+            raw
+        };
+        HostBuffer(raw)
+    }
+
+    fn compute(&self, nodes: &[Handle], uid: u64) -> Status {
+        let graph = self.world.graph(nodes, uid);
+        // SAFETY: the backend and the graph are valid.
+        unsafe { ((*self.backend).iface.graph_compute.expect("set"))(self.backend, graph) }
+    }
+
+    fn supports(&self, op: Handle) -> bool {
+        // SAFETY: the device and the tensor are valid.
+        unsafe { (device_i(self.device).supports_op.expect("set"))(self.device.raw(), op) }
+    }
+}
+
+impl Drop for Plugin {
+    fn drop(&mut self) {
+        // SAFETY: the backend is freed once.
+        unsafe { ((*self.backend).iface.free.expect("set"))(self.backend) };
+    }
+}
+
+fn device_i(device: &Device<OracleEngine>) -> ggml_backend_device_i {
+    // SAFETY: devices are immortal.
+    unsafe { (*device.raw()).iface }
+}
+
+impl HostBuffer {
+    fn iface(self) -> ggml_backend_buffer_i {
+        // SAFETY: the buffer is alive.
+        unsafe { (*self.0).iface }
+    }
+
+    fn place(self, tensor: Handle, offset: usize) -> Handle {
+        // SAFETY: the buffer is alive, and so is the tensor.
+        unsafe {
+            (*tensor).buffer = self.0;
+            (*tensor).data = (self.iface().get_base.expect("set"))(self.0).wrapping_byte_add(offset);
+        }
+        tensor
+    }
+
+    fn set(self, tensor: Handle, offset: usize, bytes: &[u8]) {
+        let set = self.iface().set_tensor.expect("set");
+        // SAFETY: the buffer and the tensor are valid, and there are as many bytes as said.
+        unsafe { set(self.0, tensor, bytes.as_ptr().cast(), offset, bytes.len()) };
+    }
+
+    fn get(self, tensor: Handle, offset: usize, size: usize) -> Vec<u8> {
+        let mut out = vec![0xEE; size];
+        let get = self.iface().get_tensor.expect("set");
+        // SAFETY: as in `set`.
+        unsafe { get(self.0, tensor, out.as_mut_ptr().cast(), offset, size) };
+        out
+    }
+
+    fn memset(self, tensor: Handle, value: u8, offset: usize, size: usize) {
+        // SAFETY: as in `set`.
+        unsafe { (self.iface().memset_tensor.expect("set"))(self.0, tensor, value, offset, size) };
+    }
+
+    fn set_floats(self, tensor: Handle, values: &[f32]) {
+        self.set(tensor, 0, &values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+    }
+
+    fn floats(self, tensor: Handle, count: usize) -> Vec<f32> {
+        let bytes = self.get(tensor, 0, 4 * count);
+        bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+    }
+
+    fn reset(self) {
+        // SAFETY: the buffer is alive.
+        unsafe { (self.iface().reset.expect("set"))(self.0) };
+    }
+
+    fn free(self) {
+        // SAFETY: the host frees a buffer once, the context first and then the object.
+        unsafe {
+            (self.iface().free_buffer.expect("set"))(self.0);
+            drop(Box::from_raw(self.0));
+        }
+    }
+}
+
+#[test]
+fn the_registry_lists_its_devices() {
+    let plugin = Plugin::new();
+    let reg = plugin.registry.raw();
+    // SAFETY: registry and devices are immortal, the out pointers are valid.
+    unsafe {
+        let iface = &(*reg).iface;
+        assert_eq!((*reg).api_version, 3);
+        assert_eq!(CStr::from_ptr((iface.get_name.expect("set"))(reg)), c"FBLayout");
+        assert_eq!((iface.get_device_count.expect("set"))(reg), 2);
+        assert!((iface.get_device.expect("set"))(reg, 2).is_null());
+        let second = (iface.get_device.expect("set"))(reg, 1);
+        let device = &(*second).iface;
+        assert_eq!(CStr::from_ptr((device.get_name.expect("set"))(second)), c"FBLayout1");
+        let mut props = MaybeUninit::<ggml_backend_dev_props>::zeroed();
+        (device.get_props.expect("set"))(second, props.as_mut_ptr());
+        let props = props.assume_init();
+        assert_eq!(CStr::from_ptr(props.description), c"Second oracle");
+        assert_eq!((props.memory_free, props.memory_total, props.type_), (1 << 30, 1 << 30, DEVICE_TYPE_GPU));
+        assert!(props.device_id.is_null() && props.caps.mmap_support && !props.caps.async_);
+        let buft = (device.get_buffer_type.expect("set"))(second);
+        assert!((device.supports_buft.expect("set"))(second, buft));
+        assert!(!(device.supports_buft.expect("set"))(second, plugin.device.buffer_type()));
+    }
+}
+
+#[test]
+fn bytes_go_through_views_exactly() {
+    let plugin = Plugin::new();
+    let buffer = plugin.buffer(8192, 0);
+    for type_id in [0, 1, 3, 8, 12, 26, 27, 30] {
+        let root = buffer.place(plugin.world.tensor(type_id, [256, 3, 1, 1]), 256);
+        // SAFETY: the tensor is alive.
+        let (nb, n) = unsafe { ((*root).nb, (*root).nb[2]) };
+        buffer.memset(root, 0, 0, n);
+        let rows = plugin.world.view(root, [256, 2, 1, 1], nb, nb[1]);
+        let turned = plugin.world.view(rows, [2, 256, 1, 1], [nb[1], nb[0], nb[2], nb[3]], 0);
+        buffer.set(rows, 3, &[1, 2, 3, 4, 5]);
+        assert_eq!(buffer.get(turned, 2, 7), [0, 1, 2, 3, 4, 5, 0]);
+        assert_eq!(buffer.get(root, nb[1] + 4, 2), [2, 3]);
+        buffer.memset(rows, 9, nb[1] - 1, 1);
+        assert_eq!(buffer.get(root, 2 * nb[1] - 2, 3), [0, 9, 0]);
+    }
+    buffer.free();
+}
+
+#[test]
+fn bad_calls_are_refused_without_harm() {
+    let plugin = Plugin::new();
+    let buffer = plugin.buffer(64, 0);
+    let tensor = buffer.place(plugin.world.tensor(F32, [16, 1, 1, 1]), 0);
+    buffer.set_floats(tensor, &[1.0; 16]);
+    buffer.set(tensor, 60, &[7; 8]);
+    assert_eq!(buffer.get(tensor, 60, 8), [0; 8], "a failed read leaves zeros");
+    assert_eq!(buffer.floats(tensor, 16), [1.0; 16]);
+    let iface = buffer.iface();
+    // SAFETY: null is what is tested.
+    unsafe {
+        (iface.set_tensor.expect("set"))(buffer.0, tensor, std::ptr::null(), 0, 4);
+        (iface.get_tensor.expect("set"))(buffer.0, std::ptr::null(), [0_u8; 4].as_mut_ptr().cast(), 0, 4);
+        (iface.set_tensor.expect("set"))(std::ptr::null_mut(), tensor, [0_u8; 4].as_ptr().cast(), 0, 4);
+        assert!((iface.get_base.expect("set"))(std::ptr::null_mut()).is_null());
+        let compute = (*plugin.backend).iface.graph_compute.expect("set");
+        assert_eq!(compute(plugin.backend, std::ptr::null_mut()), STATUS_FAILED);
+    }
+    assert_eq!(buffer.floats(tensor, 16), [1.0; 16]);
+    let unplaced = plugin.world.tensor(F32, [16, 1, 1, 1]);
+    let sum = buffer.place(plugin.world.node(ADD, &[], F32, [16, 1, 1, 1], &[tensor, unplaced]), 0);
+    assert_eq!(plugin.compute(&[sum], 0), STATUS_FAILED);
+    assert_eq!(plugin.compute(&[], 0), STATUS_SUCCESS);
+    buffer.free();
+}
+
+#[test]
+fn recycled_addresses_and_aliases_without_a_link_hold_several_values() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    let weights = plugin.buffer(1024, 1);
+    let a = weights.place(w.tensor(F32, [2, 2, 1, 1]), 0);
+    weights.set_floats(a, &[1.0, 2.0, 3.0, 4.0]);
+    let compute = plugin.buffer(1024, USAGE_COMPUTE);
+    for run in 1..3 {
+        compute.reset();
+        let x = compute.place(w.tensor(F32, [2, 1, 1, 1]), 0);
+        compute.set_floats(x, &[1.0, run as f32]);
+        let product = compute.place(w.node(MUL_MAT, &[], F32, [2, 1, 1, 1], &[a, x]), 256);
+        // x is dead: its address is used again, then again in place.
+        let doubled = compute.place(w.node(ADD, &[], F32, [2, 1, 1, 1], &[product, product]), 0);
+        let sum = compute.place(w.node(ADD, &[], F32, [2, 1, 1, 1], &[doubled, product]), 0);
+        assert_eq!(plugin.compute(&[product, doubled, sum], 40 + run), STATUS_SUCCESS);
+        let r = run as f32;
+        assert_eq!(compute.floats(sum, 2), [3.0 * (1.0 + 2.0 * r), 3.0 * (3.0 + 4.0 * r)]);
+    }
+    assert_eq!(plugin.engine().compiled.load(Ordering::Relaxed), 1, "the second run has the structure of the first");
+    compute.free();
+    weights.free();
+}
+
+#[test]
+fn accumulators_grow_in_place_and_weights_are_uploaded_once() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    let buffer = plugin.buffer(1024, 0);
+    let acc = buffer.place(w.tensor(F32, [4, 1, 1, 1]), 0);
+    let grad = buffer.place(w.tensor(F32, [4, 1, 1, 1]), 256);
+    buffer.set_floats(grad, &[1.0, 2.0, 3.0, 4.0]);
+    let step = w.in_place(ADD, &[], acc, &[acc, grad]);
+    let uploads = || plugin.engine().written.load(Ordering::Relaxed);
+    for run in 1..4 {
+        assert_eq!(plugin.compute(&[step], 7), STATUS_SUCCESS);
+        assert_eq!(buffer.floats(acc, 4), [1.0, 2.0, 3.0, 4.0].map(|x| x * run as f32));
+    }
+    assert_eq!((uploads(), plugin.engine().compiled.load(Ordering::Relaxed)), (2, 1));
+    buffer.memset(acc, 0, 0, 16);
+    assert_eq!(plugin.compute(&[step], 7), STATUS_SUCCESS);
+    assert_eq!(buffer.floats(acc, 4), [1.0, 2.0, 3.0, 4.0]);
+    buffer.free();
+}
+
+#[test]
+fn adamw_updates_weight_and_moments() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    let buffer = plugin.buffer(4096, 0);
+    let [weight, grad, m, v] = [0, 256, 512, 768].map(|offset| buffer.place(w.tensor(F32, [2, 1, 1, 1]), offset));
+    let params = buffer.place(w.tensor(F32, [7, 1, 1, 1]), 1024);
+    buffer.set_floats(weight, &[1.0, -1.0]);
+    buffer.set_floats(grad, &[0.5, 2.0]);
+    buffer.set_floats(params, &[0.1, 0.9, 0.99, 0.0, 0.0, 10.0, 100.0]);
+    let step = w.in_place(ADAMW, &[], weight, &[weight, grad, m, v, params]);
+    assert!(plugin.supports(step));
+    assert_eq!(plugin.compute(&[step], 0), STATUS_SUCCESS);
+    // The first step moves each weight by alpha against its gradient's sign.
+    let near = |found: Vec<f32>, wanted: [f32; 2]| {
+        // Each result is rounded to f32 once from f64; parameters carry half an ulp each, seven at most meet.
+        assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 8.0 * f32::EPSILON * b.abs()), "{found:?}");
+    };
+    near(buffer.floats(weight, 2), [0.9, -1.1]);
+    near(buffer.floats(m, 2), [0.05, 0.2]);
+    near(buffer.floats(v, 2), [0.0025, 0.04]);
+    buffer.free();
+}
+
+#[test]
+fn views_read_what_was_written_through_other_views() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    let buffer = plugin.buffer(1024, 0);
+    let cache = buffer.place(w.tensor(F32, [2, 2, 1, 1]), 0);
+    buffer.set_floats(cache, &[1.0, 2.0, 3.0, 4.0]);
+    let doubled = w.in_place(SCALE, &[2.0_f32.to_bits() as i32, 0], cache, &[cache]);
+    let turned = w.view(cache, [2, 2, 1, 1], [8, 4, 16, 16], 0);
+    // No source edge leads from `doubled` to this node; only the order of the graph does.
+    let out = buffer.place(w.node(SCALE, &[1.0_f32.to_bits() as i32, 0], F32, [2, 2, 1, 1], &[turned]), 256);
+    assert_eq!(plugin.compute(&[doubled, turned, out], 0), STATUS_SUCCESS);
+    assert_eq!(buffer.floats(out, 4), [2.0, 6.0, 4.0, 8.0]);
+    assert_eq!(buffer.floats(cache, 4), [2.0, 4.0, 6.0, 8.0]);
+    buffer.free();
+}
+
+#[test]
+fn nodes_without_the_compute_flag_are_left_alone() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    let buffer = plugin.buffer(1024, 0);
+    let x = buffer.place(w.tensor(F32, [4, 1, 1, 1]), 0);
+    buffer.set_floats(x, &[1.0; 4]);
+    let skipped = buffer.place(w.node(ADD, &[], F32, [4, 1, 1, 1], &[x, x]), 256);
+    // SAFETY: the tensor is ours and alive.
+    unsafe { (*skipped).flags = 0 };
+    let done = buffer.place(w.node(ADD, &[], F32, [4, 1, 1, 1], &[x, x]), 512);
+    assert_eq!(plugin.compute(&[skipped, done], 0), STATUS_SUCCESS);
+    assert_eq!((buffer.floats(skipped, 1), buffer.floats(done, 1)), (vec![0.0], vec![2.0]));
+    buffer.free();
+}
+
+#[test]
+fn a_plan_does_not_outlive_its_buffers() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    for _ in 0..3 {
+        let buffer = plugin.buffer(1024, 0);
+        let x = buffer.place(w.tensor(F32, [4, 1, 1, 1]), 0);
+        buffer.set_floats(x, &[3.0; 4]);
+        let sum = buffer.place(w.node(ADD, &[], F32, [4, 1, 1, 1], &[x, x]), 256);
+        assert_eq!(plugin.compute(&[sum], 9), STATUS_SUCCESS);
+        assert_eq!(buffer.floats(sum, 4), [6.0; 4]);
+        buffer.free();
+    }
+}
+
+#[test]
+fn support_is_what_the_lowering_says() {
+    let plugin = Plugin::new();
+    let w = &plugin.world;
+    for type_id in [0, 1, 3, 8, 12, 26, 27, 30] {
+        let leaf = w.tensor(type_id, [256, 2, 1, 1]);
+        // SAFETY: the tensor is alive.
+        let nb = unsafe { (*leaf).nb };
+        let turned = w.view(leaf, [2, 256, 1, 1], [nb[1], nb[0], nb[2], nb[3]], 0);
+        assert!(plugin.supports(leaf) && plugin.supports(turned), "type {type_id}");
+    }
+    let (q4_1, x) = (w.tensor(3, [64, 8, 1, 1]), w.tensor(F32, [64, 5, 1, 1]));
+    assert!(plugin.supports(w.node(MUL_MAT, &[], F32, [8, 5, 1, 1], &[q4_1, x])));
+    let bf16 = w.tensor(30, [64, 8, 1, 1]);
+    assert!(!plugin.supports(w.node(MUL_MAT, &[], F32, [8, 5, 1, 1], &[bf16, x])));
+    assert!(!plugin.supports(w.node(74, &[], F32, [8, 5, 1, 1], &[x, x])));
+    let empty = w.tensor(F32, [0, 5, 1, 1]);
+    assert!(plugin.supports(w.node(ADD, &[], F32, [0, 5, 1, 1], &[empty, empty])));
+    let part = w.view(x, [64, 2, 1, 1], [4, 256, 512, 512], 256);
+    let partial = w.in_place(SCALE, &[1.0_f32.to_bits() as i32, 0], part, &[part]);
+    assert!(!plugin.supports(partial), "writes of a part of a tensor have no lowering");
+}

@@ -1,0 +1,332 @@
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A device whose tensors are byte arrays; fresh storage is poisoned. Counts its transfers, and fails on demand.
+#[derive(Default)]
+struct MockHome {
+    writes: Cell<usize>,
+    reads: Cell<usize>,
+    fail: Cell<bool>,
+}
+
+#[derive(Clone, Debug)]
+struct MockTensor(Rc<RefCell<Vec<u8>>>);
+
+impl MockHome {
+    fn check(&self) -> Result<(), String> {
+        if self.fail.get() { Err("lost".into()) } else { Ok(()) }
+    }
+}
+
+impl Home for MockHome {
+    type Tensor = MockTensor;
+
+    fn create(&self, dtype: DType, shape: Shape) -> Result<MockTensor, String> {
+        self.check()?;
+        let blocks = fblayout::graph::elements(&shape) as usize / dtype.block() as usize;
+        Ok(MockTensor(Rc::new(RefCell::new(vec![0xA5; blocks * dtype.block_bytes() as usize]))))
+    }
+
+    fn write(&self, tensor: &MockTensor, bytes: &[u8]) -> Result<(), String> {
+        self.check()?;
+        self.writes.set(self.writes.get() + 1);
+        tensor.0.borrow_mut().copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read(&self, tensor: &MockTensor) -> Result<Vec<u8>, String> {
+        self.check()?;
+        self.reads.set(self.reads.get() + 1);
+        Ok(tensor.0.borrow().clone())
+    }
+}
+
+const PERSISTENT: Lifetime = Lifetime::Persistent;
+const EPOCH: Lifetime = Lifetime::Epoch;
+
+/// A contiguous root of rows of `row` elements.
+fn root(offset: usize, type_id: i32, row: i64, rows: i64) -> Root {
+    let (block, bytes) = match type_id {
+        0 | 26 => (1, 4),
+        1 | 30 => (1, 2),
+        3 => (32, 20),
+        8 => (32, 34),
+        27 => (1, 8),
+        12 => (256, 144),
+        other => panic!("no test type {other}"),
+    };
+    let row_bytes = row as usize / block * bytes;
+    let nbytes = row_bytes * rows as usize;
+    Root {
+        offset,
+        geometry: Geometry { type_id, ne: [row, rows, 1, 1], nb: [bytes, row_bytes, nbytes, nbytes], nbytes },
+    }
+}
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| seed.wrapping_add(i as u8)).collect()
+}
+
+fn read(memory: &mut Memory<MockHome>, home: &MockHome, start: usize, len: usize) -> Vec<u8> {
+    let mut out = vec![0xEE; len];
+    memory.read(home, start, &mut out).expect("in range");
+    out
+}
+
+#[test]
+fn unwritten_bytes_read_as_the_clear_value() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(100));
+    assert_eq!(read(&mut memory, &home, 3, 50), vec![0; 50]);
+    memory.clear(7);
+    assert_eq!(read(&mut memory, &home, 99, 1), vec![7]);
+}
+
+#[test]
+fn chunks_make_one_upload_and_the_host_copy_of_a_large_root_is_dropped() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 20));
+    let weights = root(256, 8, 4096, 64);
+    let n = weights.geometry.nbytes;
+    let bytes = pattern(n, 3);
+    for start in (0..n).step_by(1000) {
+        let end = n.min(start + 1000);
+        memory.write(&home, &weights, PERSISTENT, 256 + start, &bytes[start..end]).expect("in range");
+    }
+    assert_eq!(home.writes.get(), 0);
+    for _ in 0..2 {
+        memory.device_input(&home, &weights, PERSISTENT).expect("has a home");
+    }
+    assert_eq!(home.writes.get(), 1);
+    assert!(matches!(memory.records[&256].host, Host::Absent));
+    assert_eq!(read(&mut memory, &home, 256 + 17, 1000), bytes[17..1017]);
+    assert_eq!(home.reads.get(), 1);
+}
+
+#[test]
+fn a_large_root_written_whole_has_no_host_copy() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 12));
+    let weights = root(0, 3, 64, 50);
+    let bytes = pattern(weights.geometry.nbytes, 1);
+    memory.write(&home, &weights, PERSISTENT, 0, &bytes).expect("in range");
+    assert!(matches!(memory.records[&0].host, Host::Absent));
+    assert_eq!(*memory.device_input(&home, &weights, PERSISTENT).expect("has a home").0.borrow(), bytes);
+    assert_eq!(home.writes.get(), 1);
+    home.fail.set(true);
+    memory.write(&home, &weights, PERSISTENT, 0, &pattern(bytes.len(), 9)).expect("the host takes it");
+    assert_eq!(read(&mut memory, &home, 5, 100), pattern(bytes.len(), 9)[5..105]);
+}
+
+#[test]
+fn a_whole_fill_needs_no_read_back() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 20));
+    let gradient = root(0, 0, 1 << 12, 16);
+    memory.device_input(&home, &gradient, PERSISTENT).expect("has a home");
+    memory.mark_device_written(&gradient);
+    memory.fill(&home, &gradient, PERSISTENT, 0, gradient.geometry.nbytes, 0).expect("in range");
+    assert_eq!(home.reads.get(), 0);
+    let tensor = memory.device_input(&home, &gradient, PERSISTENT).expect("has a home");
+    assert!(tensor.0.borrow().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn a_root_over_others_takes_their_bytes_and_leaves_the_rest() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(256));
+    let (a, b) = (root(0, 0, 8, 2), root(64, 1, 16, 2));
+    memory.write(&home, &a, PERSISTENT, 0, &pattern(64, 1)).expect("in range");
+    memory.write(&home, &b, PERSISTENT, 64, &pattern(64, 100)).expect("in range");
+    memory.device_input(&home, &b, PERSISTENT).expect("has a home");
+    memory.mark_device_written(&b);
+    let over = root(32, 26, 16, 1);
+    let tensor = memory.device_input(&home, &over, PERSISTENT).expect("has a home");
+    assert_eq!(*tensor.0.borrow(), [&pattern(64, 1)[32..], &pattern(64, 100)[..32]].concat());
+    assert_eq!(read(&mut memory, &home, 0, 128), [pattern(64, 1), pattern(64, 100)].concat());
+}
+
+#[test]
+fn a_root_that_comes_back_finds_its_storage() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(256));
+    let (input, result) = (root(0, 0, 16, 1), root(0, 0, 1, 1));
+    memory.write(&home, &input, EPOCH, 0, &pattern(64, 1)).expect("in range");
+    let first = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    memory.device_output(&home, &result, EPOCH).expect("has a home");
+    memory.mark_device_written(&result);
+    memory.write(&home, &input, EPOCH, 0, &pattern(64, 9)).expect("in range");
+    let same_epoch = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(Rc::ptr_eq(&first.0, &same_epoch.0));
+    assert_eq!(*same_epoch.0.borrow(), pattern(64, 9));
+    memory.reset();
+    assert_eq!(read(&mut memory, &home, 0, 64), [0; 64], "its content ended with the epoch");
+    let next_epoch = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(Rc::ptr_eq(&first.0, &next_epoch.0));
+    assert_eq!(*next_epoch.0.borrow(), [0; 64]);
+    memory.reset();
+    memory.reset();
+    let later = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(!Rc::ptr_eq(&first.0, &later.0), "an epoch without it frees it");
+}
+
+#[test]
+fn a_failed_read_back_leaves_the_record_whole() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 20));
+    let a = root(0, 0, 1 << 15, 1);
+    memory.write(&home, &a, PERSISTENT, 0, &pattern(1 << 17, 5)).expect("in range");
+    memory.device_input(&home, &a, PERSISTENT).expect("has a home");
+    home.fail.set(true);
+    assert_eq!(memory.read(&home, 0, &mut [0; 4]), Err(MemoryError::Device("lost".into())));
+    assert!(memory.write(&home, &a, PERSISTENT, 8, &[1, 2]).is_err());
+    assert!(memory.write(&home, &root(16, 0, 4, 1), PERSISTENT, 16, &[0; 16]).is_err());
+    home.fail.set(false);
+    assert_eq!(read(&mut memory, &home, 0, 1 << 17), pattern(1 << 17, 5));
+}
+
+#[test]
+fn ranges_outside_the_buffer_are_refused() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(64));
+    assert_eq!(memory.read(&home, 60, &mut [0; 8]), Err(MemoryError::OutOfRange { start: 60, end: 68, size: 64 }));
+    assert!(memory.write(&home, &root(0, 0, 4, 1), PERSISTENT, usize::MAX, &[1]).is_err());
+    assert!(memory.device_input(&home, &root(32, 0, 16, 1), PERSISTENT).is_err());
+    assert!(matches!(memory.device_input(&home, &root(0, 27, 4, 1), PERSISTENT), Err(MemoryError::Homeless(27, ..))));
+}
+
+/// One access of a host or a computation.
+#[derive(Clone, Debug)]
+enum Access {
+    Write {
+        root: usize,
+        at: usize,
+        len: usize,
+        seed: u8,
+    },
+    WriteAll {
+        root: usize,
+        seed: u8,
+    },
+    Fill {
+        root: usize,
+        at: usize,
+        len: usize,
+        value: u8,
+    },
+    Clear(u8),
+    /// A computation that reads the root and changes it on the device.
+    Update {
+        root: usize,
+        xor: u8,
+    },
+    /// A computation that writes all of the root.
+    Overwrite {
+        root: usize,
+        seed: u8,
+    },
+    Read {
+        at: usize,
+        len: usize,
+    },
+}
+
+const SIZE: usize = 1024;
+
+/// Roots of every kind of home and of none, overlapping in every way.
+fn roots() -> Vec<Root> {
+    let mut permuted = root(128, 0, 6, 4);
+    permuted.geometry.ne = [4, 6, 1, 1];
+    permuted.geometry.nb = [24, 4, 96, 96];
+    vec![
+        root(0, 0, 16, 4),
+        root(0, 0, 4, 16),
+        root(64, 1, 32, 2),
+        root(32, 26, 10, 3),
+        root(256, 8, 64, 3),
+        root(300, 3, 32, 5),
+        root(256, 27, 8, 2),
+        root(300, 12, 256, 2),
+        root(590, 30, 33, 3),
+        root(0, 0, 1, 1),
+        root(0, 1, 512, 1),
+        root(960, 0, 16, 1),
+        permuted,
+    ]
+}
+
+fn access() -> impl Strategy<Value = Access> {
+    let root = 0..roots().len();
+    let part = (root.clone(), 0..600usize, 0..200usize);
+    prop_oneof![
+        (part.clone(), any::<u8>()).prop_map(|((root, at, len), seed)| Access::Write { root, at, len, seed }),
+        (root.clone(), any::<u8>()).prop_map(|(root, seed)| Access::WriteAll { root, seed }),
+        (part, any::<u8>()).prop_map(|((root, at, len), value)| Access::Fill { root, at, len, value }),
+        any::<u8>().prop_map(Access::Clear),
+        (root.clone(), any::<u8>()).prop_map(|(root, xor)| Access::Update { root, xor }),
+        (root, any::<u8>()).prop_map(|(root, seed)| Access::Overwrite { root, seed }),
+        (0..SIZE, 0..SIZE).prop_map(|(at, len)| Access::Read { at, len: len.min(SIZE - at) }),
+    ]
+}
+
+/// Cuts a range of a root to the buffer; it may run past the root's end.
+fn clip(root: &Root, at: usize, len: usize) -> (usize, usize) {
+    let start = root.offset + at % root.geometry.nbytes;
+    (start, len.min(SIZE - start))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn behaves_like_an_array_of_bytes(accesses in prop::collection::vec(access(), 1..40)) {
+        let (home, mut memory) = (MockHome::default(), Memory::new(SIZE));
+        let mut model = vec![0u8; SIZE];
+        let roots = roots();
+        for access in accesses {
+            match access {
+                Access::Write { root, at, len, seed } => {
+                    let (start, len) = clip(&roots[root], at, len);
+                    let bytes = pattern(len, seed);
+                    memory.write(&home, &roots[root], PERSISTENT, start, &bytes).expect("in range");
+                    model[start..start + len].copy_from_slice(&bytes);
+                }
+                Access::WriteAll { root, seed } => {
+                    let root = &roots[root];
+                    let bytes = pattern(root.geometry.nbytes, seed);
+                    memory.write(&home, root, PERSISTENT, root.offset, &bytes).expect("in range");
+                    model[root.offset..root.end()].copy_from_slice(&bytes);
+                }
+                Access::Fill { root, at, len, value } => {
+                    let (start, len) = clip(&roots[root], at, len);
+                    memory.fill(&home, &roots[root], PERSISTENT, start, len, value).expect("in range");
+                    model[start..start + len].fill(value);
+                }
+                Access::Clear(value) => {
+                    memory.clear(value);
+                    model.fill(value);
+                }
+                Access::Update { root, xor } => {
+                    let root = &roots[root];
+                    if root.geometry.home().is_some() {
+                        let tensor = memory.device_input(&home, root, PERSISTENT).expect("has a home");
+                        prop_assert_eq!(&*tensor.0.borrow(), &model[root.offset..root.end()]);
+                        tensor.0.borrow_mut().iter_mut().for_each(|byte| *byte ^= xor);
+                        memory.mark_device_written(root);
+                        model[root.offset..root.end()].iter_mut().for_each(|byte| *byte ^= xor);
+                    }
+                }
+                Access::Overwrite { root, seed } => {
+                    let root = &roots[root];
+                    if root.geometry.home().is_some() {
+                        let bytes = pattern(root.geometry.nbytes, seed);
+                        let tensor = memory.device_output(&home, root, PERSISTENT).expect("has a home");
+                        tensor.0.borrow_mut().copy_from_slice(&bytes);
+                        memory.mark_device_written(root);
+                        model[root.offset..root.end()].copy_from_slice(&bytes);
+                    }
+                }
+                Access::Read { at, len } => {
+                    prop_assert_eq!(read(&mut memory, &home, at, len), &model[at..at + len]);
+                }
+            }
+        }
+        prop_assert_eq!(read(&mut memory, &home, 0, SIZE), model);
+    }
+}

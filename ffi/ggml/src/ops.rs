@@ -1,0 +1,304 @@
+//! ggml's ops as ours: numbers, parameter words, which sources are operands. Pure.
+
+use fblayout::graph::{Binary, Op, Rope, RopeMode, Unary};
+
+use crate::abi::MAX_OP_PARAMS;
+
+const NONE: i32 = 0;
+const DUP: i32 = 1;
+const ADD: i32 = 2;
+const ADD1: i32 = 4;
+const SUB: i32 = 6;
+const MUL: i32 = 7;
+const DIV: i32 = 8;
+const SQR: i32 = 9;
+const SQRT: i32 = 10;
+const ARGMAX: i32 = 18;
+const REPEAT: i32 = 20;
+const REPEAT_BACK: i32 = 21;
+const SILU_BACK: i32 = 23;
+const RMS_NORM: i32 = 25;
+const RMS_NORM_BACK: i32 = 26;
+const MUL_MAT: i32 = 29;
+const OUT_PROD: i32 = 31;
+const SCALE: i32 = 32;
+const CPY: i32 = 34;
+const CONT: i32 = 35;
+const RESHAPE: i32 = 36;
+const VIEW: i32 = 37;
+const PERMUTE: i32 = 38;
+const TRANSPOSE: i32 = 39;
+const GET_ROWS: i32 = 40;
+const GET_ROWS_BACK: i32 = 41;
+const SOFT_MAX: i32 = 46;
+const SOFT_MAX_BACK: i32 = 47;
+const ROPE: i32 = 48;
+const ROPE_BACK: i32 = 49;
+const UNARY: i32 = 91;
+const CROSS_ENTROPY_LOSS: i32 = 96;
+const CROSS_ENTROPY_LOSS_BACK: i32 = 97;
+const OPT_STEP_ADAMW: i32 = 98;
+const GLU: i32 = 100;
+
+/// The numbers above with ggml's names, ascending.
+const NUMBERS: &[(i32, &str)] = &[
+    (NONE, "NONE"),
+    (DUP, "DUP"),
+    (ADD, "ADD"),
+    (ADD1, "ADD1"),
+    (SUB, "SUB"),
+    (MUL, "MUL"),
+    (DIV, "DIV"),
+    (SQR, "SQR"),
+    (SQRT, "SQRT"),
+    (ARGMAX, "ARGMAX"),
+    (REPEAT, "REPEAT"),
+    (REPEAT_BACK, "REPEAT_BACK"),
+    (SILU_BACK, "SILU_BACK"),
+    (RMS_NORM, "RMS_NORM"),
+    (RMS_NORM_BACK, "RMS_NORM_BACK"),
+    (MUL_MAT, "MUL_MAT"),
+    (OUT_PROD, "OUT_PROD"),
+    (SCALE, "SCALE"),
+    (CPY, "CPY"),
+    (CONT, "CONT"),
+    (RESHAPE, "RESHAPE"),
+    (VIEW, "VIEW"),
+    (PERMUTE, "PERMUTE"),
+    (TRANSPOSE, "TRANSPOSE"),
+    (GET_ROWS, "GET_ROWS"),
+    (GET_ROWS_BACK, "GET_ROWS_BACK"),
+    (SOFT_MAX, "SOFT_MAX"),
+    (SOFT_MAX_BACK, "SOFT_MAX_BACK"),
+    (ROPE, "ROPE"),
+    (ROPE_BACK, "ROPE_BACK"),
+    (UNARY, "UNARY"),
+    (CROSS_ENTROPY_LOSS, "CROSS_ENTROPY_LOSS"),
+    (CROSS_ENTROPY_LOSS_BACK, "CROSS_ENTROPY_LOSS_BACK"),
+    (OPT_STEP_ADAMW, "OPT_STEP_ADAMW"),
+    (GLU, "GLU"),
+];
+
+/// `ggml_unary_op` and `ggml_glu_op` values.
+const UNARY_NEG: i32 = 2;
+const UNARY_SILU: i32 = 10;
+const GLU_SWIGLU: i32 = 2;
+
+/// `GGML_ROPE_TYPE_*` values.
+const ROPE_NORMAL: i32 = 0;
+const ROPE_NEOX: i32 = 2;
+
+/// Checks that the host numbers the ops as this file does; ops are inserted in the middle of ggml's list now and then.
+pub fn check_numbers(name: impl Fn(i32) -> String) -> Result<(), String> {
+    for &(number, expected) in NUMBERS {
+        let found = name(number);
+        if found != expected {
+            return Err(format!("the host's op {number} is {found}, not {expected}: its ops are numbered differently"));
+        }
+    }
+    Ok(())
+}
+
+/// True for ops that compute nothing: leaves and views.
+pub fn is_empty(op: i32) -> bool {
+    matches!(op, NONE | RESHAPE | VIEW | PERMUTE | TRANSPOSE)
+}
+
+/// An operand of a mapped op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// All of a source.
+    All(usize),
+    /// The first half of each row of a source.
+    FirstHalf(usize),
+    /// The second half of each row of a source.
+    SecondHalf(usize),
+}
+
+/// Our op for a ggml node, with its operands in our order. `has` says which sources the node has.
+pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) -> Result<(Op, Vec<Pick>), String> {
+    let float = |word: usize| f32::from_bits(params[word] as u32);
+    let all = |count: usize| (0..count).map(Pick::All).collect::<Vec<_>>();
+    let mapped = match op {
+        ADD | ADD1 => (Op::Binary(Binary::Add), all(2)),
+        SUB => (Op::Binary(Binary::Sub), all(2)),
+        MUL => (Op::Binary(Binary::Mul), all(2)),
+        DIV => (Op::Binary(Binary::Div), all(2)),
+        SQR => (Op::Unary(Unary::Sqr), all(1)),
+        SQRT => (Op::Unary(Unary::Sqrt), all(1)),
+        UNARY => (Op::Unary(unary(params[0])?), all(1)),
+        GLU => (Op::SwiGlu, glu(params, has(1))?),
+        SCALE => (Op::Scale { scale: float(0), bias: float(1) }, all(1)),
+        // CPY and CONT name where they write as a source, or nothing; the values come from source 0.
+        DUP | CPY | CONT => (Op::Copy, all(1)),
+        REPEAT => (Op::Repeat, all(1)),
+        REPEAT_BACK => (Op::RepeatBack, all(1)),
+        SILU_BACK => (Op::SiluBack, all(2)),
+        RMS_NORM => (Op::RmsNorm { eps: float(0) }, all(1)),
+        RMS_NORM_BACK => (Op::RmsNormBack { eps: float(0) }, all(2)),
+        MUL_MAT => (Op::MulMat, all(2)),
+        OUT_PROD => (Op::OutProd, all(2)),
+        GET_ROWS => (Op::GetRows, all(2)),
+        GET_ROWS_BACK => (Op::GetRowsBack, all(2)),
+        SOFT_MAX => {
+            no_alibi(float(1))?;
+            if has(2) {
+                return Err("attention sinks are not supported".into());
+            }
+            (Op::SoftMax { scale: float(0) }, all(if has(1) { 2 } else { 1 }))
+        }
+        SOFT_MAX_BACK => {
+            no_alibi(float(1))?;
+            (Op::SoftMaxBack { scale: float(0) }, all(2))
+        }
+        ROPE | ROPE_BACK => (Op::Rope(rope(params, op == ROPE_BACK)?), all(if has(2) { 3 } else { 2 })),
+        CROSS_ENTROPY_LOSS => (Op::CrossEntropyLoss, all(2)),
+        CROSS_ENTROPY_LOSS_BACK => (Op::CrossEntropyLossBack, all(3)),
+        ARGMAX => (Op::ArgMax, all(1)),
+        OPT_STEP_ADAMW => (Op::AdamW, all(5)),
+        _ => return Err("the op is not supported".into()),
+    };
+    let missing = mapped.1.iter().find_map(|pick| {
+        let (Pick::All(source) | Pick::FirstHalf(source) | Pick::SecondHalf(source)) = *pick;
+        (!has(source)).then_some(source)
+    });
+    match missing {
+        Some(source) => Err(format!("source {source} is missing")),
+        None => Ok(mapped),
+    }
+}
+
+fn unary(kind: i32) -> Result<Unary, String> {
+    match kind {
+        UNARY_NEG => Ok(Unary::Neg),
+        UNARY_SILU => Ok(Unary::Silu),
+        _ => Err(format!("unary op {kind} is not supported")),
+    }
+}
+
+/// Gate and linear operand of a gated unit: two sources, or the halves of one, in an order that word 1 swaps.
+fn glu(params: &[i32; MAX_OP_PARAMS], split: bool) -> Result<Vec<Pick>, String> {
+    if params[0] != GLU_SWIGLU {
+        return Err(format!("gated unit {} is not supported, only SWIGLU", params[0]));
+    }
+    Ok(match (split, params[1] != 0) {
+        (true, _) => vec![Pick::All(0), Pick::All(1)],
+        (false, false) => vec![Pick::FirstHalf(0), Pick::SecondHalf(0)],
+        (false, true) => vec![Pick::SecondHalf(0), Pick::FirstHalf(0)],
+    })
+}
+
+fn no_alibi(max_bias: f32) -> Result<(), String> {
+    if max_bias == 0.0 { Ok(()) } else { Err(format!("ALiBi (max_bias {max_bias}) is not supported")) }
+}
+
+/// Words: n_past, n_dims, mode, n_ctx, n_ctx_orig, six floats, four sections of multi-axis modes, first rotated element.
+fn rope(params: &[i32; MAX_OP_PARAMS], back: bool) -> Result<Rope, String> {
+    let float = |word: usize| f32::from_bits(params[word] as u32);
+    let count = |word: usize, name: &str| {
+        u32::try_from(params[word]).map_err(|_| format!("{name} {} is negative", params[word]))
+    };
+    let mode = match params[2] {
+        ROPE_NORMAL => RopeMode::Normal,
+        ROPE_NEOX => RopeMode::Neox,
+        other => return Err(format!("rope mode {other} is not supported, only 0 (normal) and 2 (neox)")),
+    };
+    if params[15] != 0 {
+        return Err(format!("a rope that starts at element {} is not supported", params[15]));
+    }
+    Ok(Rope {
+        mode,
+        n_dims: count(1, "n_dims")?,
+        n_ctx_orig: count(4, "n_ctx_orig")?,
+        freq_base: float(5),
+        freq_scale: float(6),
+        ext_factor: float(7),
+        attn_factor: float(8),
+        beta_fast: float(9),
+        beta_slow: float(10),
+        back,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(values: &[(usize, i32)]) -> [i32; MAX_OP_PARAMS] {
+        let mut params = [0; MAX_OP_PARAMS];
+        for &(word, value) in values {
+            params[word] = value;
+        }
+        params
+    }
+
+    fn bits(value: f32) -> i32 {
+        value.to_bits() as i32
+    }
+
+    #[test]
+    fn numbers_ascend_and_are_checked_by_name() {
+        assert!(NUMBERS.is_sorted());
+        let name =
+            |op: i32| NUMBERS.iter().find(|&&(number, _)| number == op).map_or("?", |&(_, name)| name).to_owned();
+        assert!(check_numbers(name).is_ok());
+        let shifted = |op: i32| if op < MUL_MAT { name(op) } else { name(op - 2) };
+        assert!(check_numbers(shifted).is_err());
+    }
+
+    #[test]
+    fn floats_and_words_are_read_from_their_places() {
+        let scale = map(SCALE, &words(&[(0, bits(2.5)), (1, bits(-1.0))]), |s| s == 0);
+        assert_eq!(scale, Ok((Op::Scale { scale: 2.5, bias: -1.0 }, vec![Pick::All(0)])));
+        let params = words(&[
+            (1, 64),
+            (2, 2),
+            (4, 4096),
+            (5, bits(1e4)),
+            (6, bits(0.5)),
+            (7, bits(0.25)),
+            (8, bits(1.5)),
+            (9, bits(32.0)),
+            (10, bits(1.0)),
+        ]);
+        let rope = Rope {
+            mode: RopeMode::Neox,
+            n_dims: 64,
+            n_ctx_orig: 4096,
+            freq_base: 1e4,
+            freq_scale: 0.5,
+            ext_factor: 0.25,
+            attn_factor: 1.5,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            back: true,
+        };
+        assert_eq!(
+            map(ROPE_BACK, &params, |s| s < 3),
+            Ok((Op::Rope(rope), vec![0, 1, 2].into_iter().map(Pick::All).collect()))
+        );
+    }
+
+    #[test]
+    fn gated_units_split_or_halve() {
+        let swiglu = |swapped| words(&[(0, GLU_SWIGLU), (1, swapped)]);
+        assert_eq!(map(GLU, &swiglu(0), |s| s < 2), Ok((Op::SwiGlu, vec![Pick::All(0), Pick::All(1)])));
+        assert_eq!(map(GLU, &swiglu(0), |s| s < 1), Ok((Op::SwiGlu, vec![Pick::FirstHalf(0), Pick::SecondHalf(0)])));
+        assert_eq!(map(GLU, &swiglu(1), |s| s < 1), Ok((Op::SwiGlu, vec![Pick::SecondHalf(0), Pick::FirstHalf(0)])));
+        assert!(map(GLU, &words(&[(0, 1)]), |s| s < 2).is_err());
+    }
+
+    #[test]
+    fn what_the_kernels_lack_is_refused_with_the_reason() {
+        let reason =
+            |op, params: &[(usize, i32)], sources| map(op, &words(params), |s| s < sources).expect_err("not supported");
+        assert!(reason(SOFT_MAX, &[(1, bits(8.0))], 2).contains("ALiBi"));
+        assert!(reason(SOFT_MAX, &[], 3).contains("sinks"));
+        assert!(reason(ROPE, &[(2, 8)], 2).contains("mode 8"));
+        assert!(reason(ROPE, &[(15, 64)], 2).contains("64"));
+        assert!(reason(ROPE, &[(1, -1)], 2).contains("n_dims"));
+        assert!(reason(UNARY, &[(0, 4)], 1).contains("unary op 4"));
+        assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
+        assert!(reason(74, &[], 4).contains("not supported"));
+    }
+}

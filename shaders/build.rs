@@ -1,0 +1,61 @@
+//! Embeds the committed SPIR-V and what reflection says of it; refuses SPIR-V that is older than its sources.
+
+#[allow(dead_code, reason = "the library and the tests use the rest")]
+#[path = "src/reflect.rs"]
+mod reflect;
+#[allow(dead_code, reason = "the compiler and the tests use the rest")]
+#[path = "src/sources.rs"]
+mod sources;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::{env, fs};
+
+use sources::Sources;
+
+fn main() {
+    for path in ["build.rs", "src", "glsl", "manifest", "spirv"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    if let Err(error) = generate() {
+        println!("cargo::error={error}");
+    }
+}
+
+fn generate() -> Result<(), String> {
+    let root = env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?;
+    let sources = Sources::new(Path::new(&root));
+    let committed = fs::read_to_string(sources.hash_file()).unwrap_or_default();
+    let stale = committed.trim() != sources.hash().map_err(|e| e.to_string())?;
+    // The compiler of the SPIR-V must build while the SPIR-V is stale.
+    if stale && env::var_os("CARGO_FEATURE_COMPILE").is_none() {
+        return Err("the committed SPIR-V is older than shaders/glsl or shaders/manifest: run ./x shaders".into());
+    }
+    let mut code = String::from("/// Every shader, sorted by name.\npub static SHADERS: &[Shader] = &[\n");
+    let variants = if stale { Vec::new() } else { sources.variants().map_err(|e| e.to_string())? };
+    for variant in variants {
+        let path = sources.spirv().join(format!("{}.spv", variant.name));
+        write_shader(&mut code, &variant.name, &path).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    code.push_str("];\n");
+    let out = env::var("OUT_DIR").map_err(|e| e.to_string())?;
+    fs::write(Path::new(&out).join("shaders.rs"), code).map_err(|e| e.to_string())
+}
+
+fn write_shader(code: &mut String, name: &str, path: &Path) -> Result<(), String> {
+    let words = words(&fs::read(path).map_err(|e| e.to_string())?)?;
+    let reflection = reflect::reflect(&words)?;
+    write!(code, "    Shader {{ name: {name:?}, spirv: &{words:?}, bindings: &[").map_err(|e| e.to_string())?;
+    for (binding, kind) in reflection.bindings {
+        write!(code, "Binding {{ binding: {binding}, kind: BindingKind::{kind:?} }}, ").map_err(|e| e.to_string())?;
+    }
+    writeln!(code, "], constants: &{:?} }},", reflection.constants).map_err(|e| e.to_string())
+}
+
+/// The words of a SPIR-V file.
+fn words(bytes: &[u8]) -> Result<Vec<u32>, String> {
+    if !bytes.len().is_multiple_of(4) {
+        return Err(format!("{} bytes are no whole number of words", bytes.len()));
+    }
+    Ok(bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect())
+}

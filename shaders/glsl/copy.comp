@@ -1,0 +1,99 @@
+// Copies a view to the output's layout and dtype (F32, F16, I32), repeating it where asked; one invocation per texel.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+#include "texels.glsl"
+
+#define OPERAND A
+#define SLOT 0
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 1
+#define ACCESS WRITE
+#include "operand.glsl"
+
+// Axes along which A repeats, as bits.
+layout(constant_id = 16) const uint WRAP = 0u;
+// A has another shape: the element with the same number in linear order is meant.
+layout(constant_id = 17) const uint RENUMBER = 0u;
+
+// Whether A's words are copied as they are: both sides have the same 4-byte dtype.
+const bool VERBATIM = A_dtype == D_dtype && D_dtype != DTYPE_F16;
+
+// Index in A of an element of D.
+uvec4 source(uint i0, uint i1, uint i2, uint i3) {
+    if (RENUMBER != 0u) {
+        uint number = i0 + D_n0 * (i1 + D_n1 * (i2 + D_n2 * i3));
+        uint above = number / A_n0;
+        return uvec4(number % A_n0, above % A_n1, above / A_n1 % A_n2, above / (A_n1 * A_n2));
+    }
+    uvec4 i = uvec4(i0, i1, i2, i3);
+    uvec4 wrapped = i % uvec4(A_n0, A_n1, A_n2, A_n3);
+    return mix(i, wrapped, notEqual(uvec4(WRAP) & uvec4(1u, 2u, 4u, 8u), uvec4(0u)));
+}
+
+// Whether quads of D's rows are quads of A's rows.
+const bool BY_QUADS = (RENUMBER | (WRAP & 1u) | A_lane_axis) == 0u;
+
+// Quad c4 of a row of D, its first element inside the extents.
+vec4 quad(uint c4, uint i1, uint i2, uint i3) {
+    if (BY_QUADS) {
+        uvec4 i = source(0u, i1, i2, i3);
+        return A_load4(c4, i.y, i.z, i.w);
+    }
+    vec4 v = vec4(0.0);
+    for (uint k = 0u; k < 4u; k++) {
+        if (4u * c4 + k < D_n0) {
+            uvec4 i = source(4u * c4 + k, i1, i2, i3);
+            v[k] = A_load(i.x, i.y, i.z, i.w);
+        }
+    }
+    return v;
+}
+
+// The same as words, of a 4-byte dtype.
+ivec4 quad_words(uint c4, uint i1, uint i2, uint i3) {
+    if (BY_QUADS) {
+        uvec4 i = source(0u, i1, i2, i3);
+        return A_load4i(c4, i.y, i.z, i.w);
+    }
+    ivec4 v = ivec4(0);
+    for (uint k = 0u; k < 4u; k++) {
+        if (4u * c4 + k < D_n0) {
+            uvec4 i = source(4u * c4 + k, i1, i2, i3);
+            v[k] = A_loadi(i.x, i.y, i.z, i.w);
+        }
+    }
+    return v;
+}
+
+void main() {
+    Position p;
+    if (!texel_position(p)) {
+        return;
+    }
+    bool inside = D_inside(p.i1, p.i2, p.i3);
+    if (VERBATIM) {
+        ivec4 v = ivec4(0);
+        if (inside && 4u * p.c < D_n0) {
+            v = quad_words(p.c, p.i1, p.i2, p.i3);
+        }
+        D_store4i(p.c, p.i1, p.i2, p.i3, v);
+        return;
+    }
+    uint quads = D_lanes / 4u;
+    vec4 v[2] = vec4[2](vec4(0.0), vec4(0.0));
+    for (uint h = 0u; h < quads; h++) {
+        uint c4 = quads * p.c + h;
+        if (inside && 4u * c4 < D_n0) {
+            v[h] = quad(c4, p.i1, p.i2, p.i3);
+        }
+    }
+    if (D_dtype == DTYPE_F16) {
+        D_store8(p.c, p.i1, p.i2, p.i3, v[0], v[1]);
+    } else {
+        D_store4(p.c, p.i1, p.i2, p.i3, v[0]);
+    }
+}

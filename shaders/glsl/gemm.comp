@@ -1,0 +1,115 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#ifdef SUBGROUP
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
+
+// dst[m, n] = sum over k of a[.] b[.], batched over view axes 2 and 3: MUL_MAT sums over view axis 0 of both operands,
+// OUT_PROD over view axis 1. An invocation keeps TILE_M quads of m by TILE_N values of n in registers.
+
+layout(local_size_x_id = 0) in;
+
+// Quads of m an invocation holds, LANES_M quads apart, and values of n: a multiple of 4, or no less than n's extent.
+layout(constant_id = 3) const uint TILE_M = 1u;
+layout(constant_id = 4) const uint TILE_N = 8u;
+// Invocations of a workgroup along m and along n. One along n leaves the addresses of B uniform over the workgroup.
+layout(constant_id = 5) const uint LANES_M = 32u;
+layout(constant_id = 6) const uint LANES_N = 1u;
+// Workgroups that each sum one part of k; more than one write their parts along axis 3 of dst.
+layout(constant_id = 7) const uint PARTS = 1u;
+#ifdef SUBGROUP
+// Invocations that share their fetches of B: a power of two, no more than a subgroup has; LANES_N is 1.
+layout(constant_id = 8) const uint SHARE = 8u;
+#endif
+
+// View axis that is summed over.
+layout(constant_id = 16) const uint REDUCE = 0u;
+
+#define OPERAND A
+#define SLOT 0
+#define ACCESS READ
+#include "operand.glsl"
+#define OPERAND A
+#include "direction.glsl"
+
+#define OPERAND B
+#define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+#define OPERAND B
+#include "direction.glsl"
+
+#define OPERAND D
+#define SLOT 2
+#define ACCESS WRITE
+#include "operand.glsl"
+
+#include "gemm_a.glsl"
+#include "gemm_b.glsl"
+
+void main() {
+    uint lane_m = LANES_M == 1u ? 0u : gl_LocalInvocationID.x % LANES_M;
+    uint lane_n = LANES_N == 1u ? 0u : gl_LocalInvocationID.x / LANES_M;
+    // Workgroups with the same m follow each other: A is the large one.
+    uint m4 = gl_WorkGroupID.y * LANES_M * TILE_M + lane_m;
+    uint n0 = (gl_WorkGroupID.x * LANES_N + lane_n) * TILE_N;
+    uint i2 = gl_WorkGroupID.z % D_p2;
+    uint i3 = gl_WorkGroupID.z / D_p2;
+    uint part = 0u;
+    uint d3 = i3;
+    if (PARTS > 1u) {
+        part = i3;
+        i3 = 0u;
+    }
+
+    [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
+        a_aim(q, m4 + q * LANES_M, i2, i3);
+    }
+    b_aim(n0, i2, i3);
+
+    vec4 acc[TILE_M * TILE_N];
+    [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
+        acc[i] = vec4(0.0);
+    }
+
+    // Quads of k, the last one perhaps in part.
+    const uint quads = (A_k + 3u) / 4u;
+    const uint step = a_quads_of_texel();
+    const bool ragged = A_k % (4u * step) != 0u;
+    const uint steps = (quads + step - 1u) / step;
+    const uint steps_of_part = (steps + PARTS - 1u) / PARTS;
+    uint end = min((part + 1u) * steps_of_part, steps);
+    for (uint s = part * steps_of_part; s < end; s++) {
+        a_open_texels(s);
+        for (uint c = 0u; c < step; c++) {
+            uint k4 = s * step + c;
+            a_load(k4, c);
+            b_load(ragged ? min(k4, quads - 1u) : k4);
+            if (ragged) {
+                a_cut(k4);
+            }
+            [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
+                [[unroll]] for (uint n = 0u; n < TILE_N; n++) {
+                    float b = ragged && 4u * k4 + kk >= A_k ? 0.0 : b_value(kk, n);
+                    [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
+                        acc[TILE_M * n + q] += a_fragment[4u * q + kk] * b;
+                    }
+                }
+            }
+        }
+    }
+
+    // Rolled, with the accumulator picked by comparisons: some compilers pay dearly for every store they see.
+    [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
+        vec4 v = acc[0];
+        [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
+            v = i == j ? acc[j] : v;
+        }
+        uint c4 = m4 + i % TILE_M * LANES_M;
+        uint n = n0 + i / TILE_M;
+        if (4u * c4 < D_p0 && n < D_p1) {
+            D_store4(c4, n, i2, d3, v);
+        }
+    }
+}

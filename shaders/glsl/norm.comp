@@ -1,0 +1,70 @@
+// RMS normalisation along axis 0 (A = x), or with BACK its gradient (A = dy, B = x).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+#include "rows.glsl"
+
+#define OPERAND A
+#define SLOT 0
+#define ACCESS READ
+#include "operand.glsl"
+
+#ifdef BACK
+#define OPERAND B
+#define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 2
+#define ACCESS WRITE
+#include "operand.glsl"
+#else
+#define OPERAND D
+#define SLOT 1
+#define ACCESS WRITE
+#include "operand.glsl"
+#endif
+
+layout(constant_id = 16) const float EPS = 0.0;
+
+const uint QUADS = (D_n0 + 3u) / 4u;
+
+void main() {
+    Position p = rows_position();
+    uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
+    float squares = 0.0;
+#ifdef BACK
+    float products = 0.0;
+    for (uint c = rows_column(); c < quads; c += COLUMNS) {
+        vec4 x = operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3));
+        squares += dot(x, x);
+        products += dot(x, operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3)));
+    }
+    squares = rows_sum(squares);
+    products = rows_sum(products);
+    float factor = products / (squares + EPS * float(D_n0));
+#else
+    for (uint c = rows_column(); c < quads; c += COLUMNS) {
+        vec4 x = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
+        squares += dot(x, x);
+    }
+    squares = rows_sum(squares);
+#endif
+    float scale = 1.0 / sqrt(squares / float(D_n0) + EPS);
+
+    if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
+        return;
+    }
+    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+        vec4 v = vec4(0.0);
+        if (c < quads) {
+            v = A_load4(c, p.i1, p.i2, p.i3);
+#ifdef BACK
+            v -= B_load4(c, p.i1, p.i2, p.i3) * factor;
+#endif
+            v *= scale;
+        }
+        D_store4(c, p.i1, p.i2, p.i3, v);
+    }
+}

@@ -1,0 +1,85 @@
+// One workgroup per tile of rows: TILE_ROWS rows, each shared by COLUMNS invocations, which step through it by quads and
+// meet in shared memory. The workgroup size is TILE_ROWS times a power of two.
+
+#include "grid.glsl"
+
+const uint COLUMNS = gl_WorkGroupSize.x / TILE_ROWS;
+
+const float LOWEST = -3.4028235e38;
+
+shared float rows_partial[gl_WorkGroupSize.x];
+
+// Column of this invocation: the first quad it takes.
+uint rows_column() {
+    return gl_LocalInvocationID.x / TILE_ROWS;
+}
+
+// The row of this invocation, c = 0; its indices are outside the box when there is none.
+Position rows_position() {
+    return grid_position(grid_group(), 1u, gl_LocalInvocationID.x % TILE_ROWS);
+}
+
+// Sum of v over the invocations of the row. Reached by the whole workgroup, as every reduction here.
+float rows_sum(float v) {
+    uint self = gl_LocalInvocationID.x;
+    rows_partial[self] = v;
+    barrier();
+    for (uint step = COLUMNS / 2u; step > 0u; step /= 2u) {
+        if (rows_column() < step) {
+            rows_partial[self] += rows_partial[self + step * TILE_ROWS];
+        }
+        barrier();
+    }
+    float total = rows_partial[self % TILE_ROWS];
+    barrier();
+    return total;
+}
+
+float rows_max(float v) {
+    uint self = gl_LocalInvocationID.x;
+    rows_partial[self] = v;
+    barrier();
+    for (uint step = COLUMNS / 2u; step > 0u; step /= 2u) {
+        if (rows_column() < step) {
+            rows_partial[self] = max(rows_partial[self], rows_partial[self + step * TILE_ROWS]);
+        }
+        barrier();
+    }
+    float greatest = rows_partial[self % TILE_ROWS];
+    barrier();
+    return greatest;
+}
+
+float sum4(vec4 v) {
+    return (v.x + v.y) + (v.z + v.w);
+}
+
+float max4(vec4 v) {
+    return max(max(v.x, v.y), max(v.z, v.w));
+}
+
+// Running maximum m and sum s of exp(x - m). m starts at the lowest finite value, so that a row of -inf stays free of
+// inf - inf and ends with s = 0.
+struct LogSum {
+    float m;
+    float s;
+};
+
+LogSum logsum_start() {
+    return LogSum(LOWEST, 0.0);
+}
+
+// Adds the components of quad c whose element is below n.
+void logsum_add(inout LogSum acc, uint c, uint n, vec4 v) {
+    bvec4 inside = lessThan(uvec4(4u * c) + uvec4(0u, 1u, 2u, 3u), uvec4(n));
+    vec4 x = mix(vec4(LOWEST), v, inside);
+    float m = max(acc.m, max4(x));
+    acc.s = acc.s * exp(acc.m - m) + sum4(mix(vec4(0.0), exp(x - m), inside));
+    acc.m = m;
+}
+
+// Joins the invocations of the row.
+LogSum logsum_join(LogSum acc) {
+    float m = rows_max(acc.m);
+    return LogSum(m, rows_sum(acc.s * exp(acc.m - m)));
+}

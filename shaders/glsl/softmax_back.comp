@@ -1,0 +1,46 @@
+// Gradient of softmax along axis 0: scale * (dy - sum(y dy)) * y, with A = dy, B = y.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+#include "rows.glsl"
+
+#define OPERAND A
+#define SLOT 0
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND B
+#define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 2
+#define ACCESS WRITE
+#include "operand.glsl"
+
+layout(constant_id = 16) const float SCALE = 1.0;
+
+const uint QUADS = (D_n0 + 3u) / 4u;
+
+void main() {
+    Position p = rows_position();
+    uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
+    float products = 0.0;
+    for (uint c = rows_column(); c < quads; c += COLUMNS) {
+        products += dot(operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3)),
+                        operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3)));
+    }
+    products = rows_sum(products);
+
+    if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
+        return;
+    }
+    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+        vec4 v = vec4(0.0);
+        if (c < quads) {
+            v = SCALE * (A_load4(c, p.i1, p.i2, p.i3) - products) * B_load4(c, p.i1, p.i2, p.i3);
+        }
+        D_store4(c, p.i1, p.i2, p.i3, v);
+    }
+}

@@ -1,0 +1,118 @@
+//! Every committed module against two judges that share no code with the compiler or each other: spirv-val, and naga
+//! after the specialization constants are frozen.
+
+#[allow(dead_code, reason = "the build script and the compiler use the rest")]
+#[path = "../src/sources.rs"]
+mod sources;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fblayout_shaders::{SHADERS, Shader};
+
+/// Shaders that naga cannot take, with the reason; one that it takes after all fails the test.
+const NAGA_SKIPS: &[(&str, &str)] = &[];
+
+fn sources() -> sources::Sources {
+    sources::Sources::new(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+fn module(shader: &Shader) -> PathBuf {
+    sources().spirv().join(format!("{}.spv", shader.name))
+}
+
+/// Runs a tool of the spirv-tools package; what it complained about when it failed.
+fn tool(name: &str, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new(name)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("{name} does not start ({e}): install spirv-tools, these tests need it"));
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+/// Constants that turn every operand into the given storage and dtype, in workgroups of 64.
+fn frozen_values(shader: &Shader, storage: u32, dtype: u32) -> String {
+    let operands = shader.bindings.len() as u32 / 2;
+    let mut values = vec!["0:64".to_owned()];
+    for p in 0..operands {
+        values.push(format!("{}:{storage} {}:{dtype} {}:8", 64 + 48 * p, 65 + 48 * p, 68 + 48 * p));
+    }
+    values.join(" ")
+}
+
+fn naga_accepts(shader: &Shader, storage: u32, dtype: u32, folder: &Path) -> Result<(), String> {
+    let frozen = folder.join(format!("{}.{storage}.{dtype}.spv", shader.name));
+    let path = |p: &Path| p.to_string_lossy().into_owned();
+    tool(
+        "spirv-opt",
+        &[
+            "--set-spec-const-default-value",
+            &frozen_values(shader, storage, dtype),
+            "--freeze-spec-const",
+            "--fold-spec-const-op-composite",
+            "--unify-const",
+            "--eliminate-dead-code-aggressive",
+            "--strip-debug",
+            &path(&module(shader)),
+            "-o",
+            &path(&frozen),
+        ],
+    )?;
+    let bytes = fs::read(&frozen).map_err(|e| e.to_string())?;
+    let parsed = naga::front::spv::parse_u8_slice(&bytes, &naga::front::spv::Options::default())
+        .map_err(|e| format!("naga does not parse it: {e:?}"))?;
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all())
+        .validate(&parsed)
+        .map(|_| ())
+        .map_err(|e| format!("naga does not validate it: {:?}", e.into_inner()))
+}
+
+#[test]
+fn every_variant_of_the_manifest_is_embedded() {
+    let variants = sources().variants().unwrap();
+    let listed: Vec<&str> = variants.iter().map(|v| v.name.as_str()).collect();
+    let embedded: Vec<&str> = SHADERS.iter().map(|s| s.name).collect();
+    assert_eq!(listed, embedded);
+    for shader in SHADERS {
+        assert_eq!(fblayout_shaders::get(shader.name), Some(shader));
+    }
+    assert_eq!(fblayout_shaders::get("no such shader"), None);
+}
+
+#[test]
+fn operands_bind_a_buffer_and_an_image_each() {
+    use fblayout_shaders::BindingKind::{Buffer, Image};
+    for shader in SHADERS {
+        let kinds: Vec<_> = shader.bindings.iter().map(|b| (b.binding, b.kind)).collect();
+        let expected: Vec<_> =
+            (0..kinds.len() as u32).map(|b| (b, if b.is_multiple_of(2) { Buffer } else { Image })).collect();
+        assert_eq!(kinds, expected, "{}", shader.name);
+    }
+}
+
+#[test]
+fn spirv_val_accepts_every_module() {
+    for shader in SHADERS {
+        let path = module(shader);
+        if let Err(error) = tool("spirv-val", &["--target-env", "vulkan1.1", &path.to_string_lossy()]) {
+            panic!("{}: {error}", shader.name);
+        }
+    }
+}
+
+#[test]
+fn naga_accepts_every_frozen_module() {
+    let folder = tempfile::tempdir().unwrap();
+    for shader in SHADERS {
+        // Buffer and image storage, over plain and quantized dtypes.
+        let verdict = [(0, 0), (0, 1), (1, 3), (1, 4)]
+            .into_iter()
+            .try_for_each(|(storage, dtype)| naga_accepts(shader, storage, dtype, folder.path()));
+        match (verdict, NAGA_SKIPS.iter().find(|(name, _)| *name == shader.name)) {
+            (Ok(()), None) | (Err(_), Some(_)) => {}
+            (Ok(()), Some((_, reason))) => panic!("{}: the skip ({reason}) is no longer needed", shader.name),
+            (Err(error), None) => panic!("{}: {error}", shader.name),
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! MUL_MAT and OUT_PROD.
+
+use fblayout::graph::{DType, Op, Shape};
+
+use super::by_head;
+use crate::{Case, Fill, Setup};
+
+/// (k, m, n): the reduction, and the two extents of the output. Odd ones for edges, a language model's for the rest: width 576,
+/// 192 for keys and values, 1536 inside; rank 8.
+const SHAPES: &[(u32, u32, u32)] = &[
+    (1, 1, 1),
+    (2, 3, 5),
+    (3, 1, 7),
+    (5, 9, 2),
+    (9, 2, 1),
+    (7, 17, 33),
+    (33, 65, 3),
+    (65, 33, 17),
+    (64, 64, 64),
+    (130, 50, 13),
+    (576, 8, 33),
+    (8, 576, 33),
+    (576, 192, 32),
+];
+
+/// The same for weights in other types, whose blocks need k, or m in OUT_PROD, to be a multiple of 32.
+const WEIGHTS: &[(u32, u32, u32)] = &[(32, 1, 3), (64, 7, 5), (96, 33, 2), (576, 65, 17), (1536, 64, 33)];
+
+const DTYPES: [DType; 3] = [DType::F16, DType::Q8_0, DType::Q4_1];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &(k, m, n) in SHAPES {
+        let size = format!("k {k} m {m} n {n}");
+        cases.push(product(&size, Op::MulMat, DType::F32, [k, m, 1, 1], [k, n, 1, 1], Fill::Integers));
+        cases.push(product(&size, Op::OutProd, DType::F32, [m, k, 1, 1], [n, k, 1, 1], Fill::Integers));
+    }
+    for dtype in DTYPES {
+        for &(k, m, n) in WEIGHTS {
+            let size = format!("{dtype:?} k {k} m {m} n {n}");
+            cases.push(product(&size, Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], Fill::Integers));
+            cases.push(input_gradient(dtype, k, m, n));
+        }
+        let odd = Fill::Floats(1.0);
+        cases.push(product(&format!("{dtype:?} floats"), Op::MulMat, dtype, [96, 33, 1, 1], [96, 17, 1, 1], odd));
+        cases.push(product(
+            &format!("{dtype:?} floats"),
+            Op::OutProd,
+            dtype,
+            [96, 33, 1, 1],
+            [17, 33, 1, 1],
+            Fill::Floats(1.0),
+        ));
+        cases.push(product(
+            &format!("{dtype:?} heads"),
+            Op::MulMat,
+            dtype,
+            [32, 9, 2, 1],
+            [32, 5, 4, 3],
+            Fill::Integers,
+        ));
+    }
+    cases.push(product("floats", Op::MulMat, DType::F32, [300, 33, 1, 1], [300, 17, 1, 1], Fill::Floats(1.0)));
+    cases.push(product("floats", Op::OutProd, DType::F32, [33, 300, 1, 1], [17, 300, 1, 1], Fill::Floats(1.0)));
+    cases.push(product("batches", Op::MulMat, DType::F32, [7, 9, 2, 3], [7, 5, 2, 3], Fill::Integers));
+    cases.push(product("shared heads", Op::MulMat, DType::F32, [12, 9, 3, 1], [12, 5, 9, 2], Fill::Integers));
+    cases.push(product("shared heads", Op::OutProd, DType::F32, [9, 12, 3, 1], [5, 12, 9, 2], Fill::Integers));
+    cases.extend(transposed());
+    for tokens in [5, 33] {
+        cases.extend(attention(tokens, 9, 3, 64));
+    }
+    cases.extend(attention(17, 4, 4, 20));
+    cases.push(large_vocabulary());
+    cases
+}
+
+fn product(name: &str, op: Op, dtype: DType, a: Shape, b: Shape, fill: Fill) -> Case {
+    let mut s = Setup::new();
+    let inputs = vec![s.input(dtype, a, fill.clone()), s.f32(b, fill)];
+    s.case(name, op, inputs)
+}
+
+/// dx = OUT_PROD(w, transpose(dy)): the weight [k, m] in its other direction, against a transposed operand.
+fn input_gradient(dtype: DType, k: u32, m: u32, n: u32) -> Case {
+    let mut s = Setup::new();
+    let inputs = vec![s.input(dtype, [k, m, 1, 1], Fill::Integers), s.f32([m, n, 1, 1], Fill::Integers).transpose()];
+    s.case(format!("{dtype:?} k {k} m {m} n {n}, b transposed"), Op::OutProd, inputs)
+}
+
+/// Every combination of transposed operands that the autodiff of products gives.
+fn transposed() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (k, m, n) in [(7, 5, 3), (33, 17, 9), (64, 32, 48)] {
+        for (a_t, b_t) in [(true, false), (false, true), (true, true)] {
+            for op in [Op::MulMat, Op::OutProd] {
+                // Axes of an operand as the op sees it: reduction first for MUL_MAT, last for OUT_PROD.
+                let seen = |rows: u32| if op == Op::MulMat { [k, rows, 1, 1] } else { [rows, k, 1, 1] };
+                let mut s = Setup::new();
+                let mut operand = |rows: u32, transposed: bool| {
+                    let [n0, n1, ..] = seen(rows);
+                    if transposed {
+                        s.f32([n1, n0, 1, 1], Fill::Integers).transpose()
+                    } else {
+                        s.f32([n0, n1, 1, 1], Fill::Integers)
+                    }
+                };
+                let inputs = vec![operand(m, a_t), operand(n, b_t)];
+                let which = if a_t && b_t {
+                    "a and b"
+                } else if a_t {
+                    "a"
+                } else {
+                    "b"
+                };
+                cases.push(s.case(format!("k {k} m {m} n {n}, {which} transposed"), op, inputs));
+            }
+        }
+    }
+    cases
+}
+
+/// The products of attention and of its gradient: values [hd, heads, T] seen by head, keys and values shared by the heads of a group.
+fn attention(tokens: u32, heads: u32, kv_heads: u32, hd: u32) -> Vec<Case> {
+    let [q, kv] = [heads, kv_heads].map(|h| [hd, h, tokens, 1]);
+    let scores = [tokens, tokens, heads, 1];
+    let what = |name: &str| format!("{name}, {heads}/{kv_heads} heads of {hd}, {tokens} tokens");
+    let mut cases = Vec::new();
+
+    let mut s = Setup::new();
+    let inputs = vec![by_head(s.f32(kv, Fill::Integers)), by_head(s.f32(q, Fill::Integers))];
+    cases.push(s.case(what("scores"), Op::MulMat, inputs));
+
+    // The value seen as [T, hd, heads].
+    let mut s = Setup::new();
+    let inputs = vec![by_head(s.f32(kv, Fill::Integers)).transpose(), s.f32(scores, Fill::Integers)];
+    cases.push(s.case(what("mixed values"), Op::MulMat, inputs));
+
+    let mut s = Setup::new();
+    let inputs = vec![s.f32([tokens, hd, kv_heads, 1], Fill::Integers), s.f32(scores, Fill::Integers)];
+    cases.push(s.case(what("mixed copied values"), Op::MulMat, inputs));
+
+    // Gradient of the queries: keys by head and shared, scores transposed.
+    let mut s = Setup::new();
+    let inputs = vec![by_head(s.f32(kv, Fill::Integers)), s.f32(scores, Fill::Integers).transpose()];
+    cases.push(s.case(what("gradient of queries"), Op::OutProd, inputs));
+
+    // Gradient of the keys, before the sum over a group.
+    let mut s = Setup::new();
+    let inputs = vec![by_head(s.f32(q, Fill::Integers)), s.f32(scores, Fill::Integers)];
+    cases.push(s.case(what("gradient of keys"), Op::OutProd, inputs));
+
+    // Gradient of the values [T, hd, heads]: scores against the gradient of the output by head.
+    let mut s = Setup::new();
+    let inputs = vec![s.f32(scores, Fill::Integers), by_head(s.f32(q, Fill::Integers))];
+    cases.push(s.case(what("gradient of values"), Op::OutProd, inputs));
+    cases
+}
+
+/// A tied head: the rows of the product are the vocabulary.
+fn large_vocabulary() -> Case {
+    product("vocabulary of 49152", Op::MulMat, DType::Q8_0, [64, 49152, 1, 1], [64, 3, 1, 1], Fill::Integers)
+}

@@ -1,0 +1,50 @@
+//! The table: cases of every op.
+
+mod copy;
+mod cross_entropy;
+mod elementwise;
+mod gather;
+mod gemm;
+mod optimizer;
+mod repeat;
+mod rope;
+mod rows;
+
+pub(crate) use rope::PLAIN as PLAIN_ROPE;
+
+use fblayout::graph::{Family, Operand};
+
+use crate::Case;
+
+/// All cases of a family.
+pub fn of(family: Family) -> Vec<Case> {
+    match family {
+        Family::Gemm => gemm::cases(),
+        Family::Elementwise => elementwise::cases(),
+        Family::Copy => copy::cases(),
+        Family::Rows => rows::cases(),
+        Family::Rope => rope::cases(),
+        Family::Gather => gather::cases(),
+        Family::RepeatBack => repeat::cases(),
+        Family::CrossEntropy => cross_entropy::cases(),
+        Family::Optimizer => optimizer::cases(),
+    }
+}
+
+/// Every family.
+pub const FAMILIES: [Family; 9] = [
+    Family::Gemm,
+    Family::Elementwise,
+    Family::Copy,
+    Family::Rows,
+    Family::Rope,
+    Family::Gather,
+    Family::RepeatBack,
+    Family::CrossEntropy,
+    Family::Optimizer,
+];
+
+/// Heads first: a view [hd, T, heads] of a value [hd, heads, T].
+fn by_head(operand: Operand) -> Operand {
+    operand.permute([0, 2, 1, 3]).expect("a permutation of four axes")
+}

@@ -1,0 +1,48 @@
+//! Rotary embedding and its gradient.
+
+use fblayout::graph::{DType, Op, Rope, RopeMode, Shape};
+
+use super::by_head;
+use crate::{Case, Fill, Setup};
+
+pub(crate) const PLAIN: Rope = Rope {
+    mode: RopeMode::Normal,
+    n_dims: 64,
+    n_ctx_orig: 2048,
+    freq_base: 100_000.0,
+    freq_scale: 1.0,
+    ext_factor: 0.0,
+    attn_factor: 1.0,
+    beta_fast: 32.0,
+    beta_slow: 1.0,
+    back: false,
+};
+
+pub fn cases() -> Vec<Case> {
+    let neox = Rope { mode: RopeMode::Neox, ..PLAIN };
+    let yarn = Rope { freq_scale: 0.25, ext_factor: 1.0, attn_factor: 1.1, ..neox };
+    let mut cases = Vec::new();
+    for back in [false, true] {
+        let with = |rope: Rope| Rope { back, ..rope };
+        cases.push(rope("heads of 64", with(PLAIN), [64, 9, 17, 1], None));
+        cases.push(rope("halves", with(neox), [64, 3, 33, 1], None));
+        cases.push(rope("YaRN", with(yarn), [64, 3, 9, 1], None));
+        cases.push(rope("factors", with(neox), [64, 3, 9, 1], Some(32)));
+        cases.push(rope("part of a row", with(Rope { n_dims: 12, ..PLAIN }), [20, 2, 5, 3], None));
+        cases.push(rope("part of a row, halves", with(Rope { n_dims: 10, ..neox }), [17, 2, 5, 1], None));
+        cases.push(rope("a pair", with(Rope { n_dims: 2, ..neox }), [2, 1, 3, 1], None));
+        let mut s = Setup::new();
+        let heads = by_head(s.f32([64, 5, 3, 1], Fill::Floats(2.0)));
+        let positions = s.input(DType::I32, [5, 1, 1, 1], Fill::Ids(2048));
+        cases.push(s.case("by head", Op::Rope(with(PLAIN)), vec![heads, positions]));
+    }
+    cases
+}
+
+fn rope(name: &str, rope: Rope, shape: Shape, factors: Option<u32>) -> Case {
+    let mut s = Setup::new();
+    let mut inputs =
+        vec![s.f32(shape, Fill::Floats(2.0)), s.input(DType::I32, [shape[2], 1, 1, 1], Fill::Ids(rope.n_ctx_orig))];
+    inputs.extend(factors.map(|n| s.f32([n, 1, 1, 1], Fill::Positive)));
+    s.case(format!("{name} {shape:?}"), Op::Rope(rope), inputs)
+}

@@ -1,0 +1,166 @@
+//! Random graphs of several nodes whose every result is exact in f32, so that the device must agree bit for bit, whatever the
+//! plan does with copies, memory and order.
+
+use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, Unary, ValueId, encode};
+
+use crate::fill::Random;
+use crate::reference::{Contents, contents, operands, step};
+use crate::{Fill, tolerance};
+
+/// A graph, its data, and what it must leave.
+pub struct ExactProgram {
+    /// The graph; several values are kept.
+    pub graph: Graph,
+    /// Host bytes of the external values.
+    pub data: Vec<(ValueId, Vec<u8>)>,
+    /// What kept and updated values hold after the run.
+    pub expected: Contents,
+}
+
+/// Values of more elements are not used further.
+const LARGEST: u64 = 20_000;
+
+struct Builder {
+    random: Random,
+    graph: Graph,
+    data: Vec<(ValueId, Vec<u8>)>,
+    contents: Contents,
+    /// F32 values that operands are taken from.
+    floats: Vec<ValueId>,
+}
+
+/// The program of that number, of about `nodes` nodes.
+pub fn exact_program(number: u32, nodes: usize) -> ExactProgram {
+    let mut b = Builder {
+        random: Random::new(number),
+        graph: Graph::new(),
+        data: Vec::new(),
+        contents: Contents::new(),
+        floats: Vec::new(),
+    };
+    for _ in 0..3 {
+        let shape = [1 + b.random.below(20), 1 + b.random.below(6), 1 + b.random.below(4), 1 + b.random.below(2)];
+        let id = b.external(DType::F32, shape, Fill::Integers);
+        b.floats.push(id);
+    }
+    for _ in 0..nodes {
+        b.node();
+    }
+    let last = b.graph.nodes.last().expect("adding to a new operand is always exact").output;
+    let mut kept: Vec<ValueId> = b.graph.nodes.iter().map(|n| n.output).filter(|&id| b.computed(id)).collect();
+    kept.retain(|&id| id == last || b.random.below(4) == 0);
+    kept.iter().for_each(|&id| b.graph.keep(id));
+    let updated = b.graph.nodes.iter().flat_map(|n| n.updates.clone());
+    let read: Vec<ValueId> = kept.into_iter().chain(updated).collect();
+    b.contents.retain(|id, _| read.contains(id));
+    ExactProgram { graph: b.graph, data: b.data, expected: b.contents }
+}
+
+impl Builder {
+    fn external(&mut self, dtype: DType, shape: Shape, fill: Fill) -> ValueId {
+        let id = self.graph.external(format!("external {}", self.data.len()), dtype, shape);
+        let numbers = fill.make(dtype, &shape, self.data.len() as u32);
+        self.data.push((id, encode(dtype, &numbers).expect("shapes are whole blocks")));
+        self.contents.extend(contents(&self.graph, &self.data[self.data.len() - 1..]));
+        id
+    }
+
+    fn computed(&self, id: ValueId) -> bool {
+        !self.data.iter().any(|(external, _)| *external == id)
+    }
+
+    /// A window over a value: all of it, with axes exchanged, or some of its rows.
+    fn operand(&mut self) -> Operand {
+        let value = self.floats[self.random.below(self.floats.len() as u32) as usize];
+        let whole = self.graph.whole(value);
+        let view = match self.random.below(5) {
+            0 => whole.permute([0, 2, 1, 3]),
+            1 => whole.permute([1, 0, 2, 3]),
+            2 => whole.permute([0, 1, 3, 2]),
+            3 => {
+                let start = self.random.below(whole.shape[1]);
+                whole.slice(1, start, whole.shape[1] - start)
+            }
+            _ => Ok(whole),
+        };
+        view.expect("these windows exist for every value")
+    }
+
+    /// Adds a node, unless its result might be rounded.
+    fn node(&mut self) {
+        let x = self.operand();
+        let [n0, n1, n2, n3] = x.shape;
+        let axis = self.random.below(4) as usize;
+        let fresh = |b: &mut Self, dtype, shape| {
+            let id = b.external(dtype, shape, Fill::Integers);
+            b.graph.whole(id)
+        };
+        let (op, inputs, output) = match self.random.below(12) {
+            0 | 1 => (Op::Copy, vec![x], Some(x.shape)),
+            2 => (Op::Copy, vec![x], Some([n0 * n1, n2, n3, 1])),
+            3 => {
+                let y = self.floats.iter().rev().map(|&id| self.graph.whole(id)).find(|y| y.shape == x.shape);
+                (Op::Binary(Binary::Add), vec![x, y.unwrap_or(x)], None)
+            }
+            4 => (Op::Binary(Binary::Sub), vec![x, fresh(self, DType::F32, [n0, 1, n2, 1])], None),
+            5 => (Op::Unary(Unary::Neg), vec![x], None),
+            6 => {
+                let mut to = x.shape;
+                to[axis] *= 2;
+                (Op::Repeat, vec![x], Some(to))
+            }
+            7 => {
+                let mut to = x.shape;
+                to[axis] = 1;
+                (Op::RepeatBack, vec![x], Some(to))
+            }
+            8 => (Op::MulMat, vec![x, fresh(self, DType::F32, [n0, 5, n2, n3])], None),
+            9 => (Op::OutProd, vec![fresh(self, DType::F32, [7, n1, 1, 1]), x], None),
+            10 => {
+                let dtype = [DType::F16, DType::Q8_0, DType::Q4_1][self.random.below(3) as usize];
+                (Op::OutProd, vec![fresh(self, dtype, [32, n1, 1, 1]), x], None)
+            }
+            _ => return self.accumulate(),
+        };
+        let name = format!("node {}", self.graph.nodes.len());
+        let mut attempt = self.graph.clone();
+        let id = match output {
+            Some(shape) => attempt.node_as(name, op, inputs, Desc::f32(shape)),
+            None => attempt.node(name, op, inputs),
+        };
+        let Ok(id) = id else { return };
+        if fblayout::graph::elements(&attempt.values[id.index()].shape) <= LARGEST && self.accept(attempt) {
+            self.floats.push(id);
+        }
+    }
+
+    /// Adds something to an external value in place; earlier nodes may have read it, through copies that the plan elides.
+    fn accumulate(&mut self) {
+        let updated: Vec<ValueId> = self.graph.nodes.iter().flat_map(|n| n.updates.clone()).collect();
+        let free = self.floats.iter().find(|id| !self.computed(**id) && !updated.contains(id));
+        let Some(&acc) = free else { return };
+        let whole = self.graph.whole(acc);
+        let x = self.external(DType::F32, whole.shape, Fill::Integers);
+        let mut attempt = self.graph.clone();
+        let name = format!("node {}", self.graph.nodes.len());
+        attempt.node_into(name, Op::Binary(Binary::Add), vec![whole, attempt.whole(x)], acc);
+        self.accept(attempt);
+    }
+
+    /// Takes the graph with its new last node, if that node's result is exact.
+    fn accept(&mut self, attempt: Graph) -> bool {
+        let node = attempt.nodes.last().expect("a node was added");
+        let inputs = operands(node, &self.contents);
+        let mut after = self.contents.clone();
+        step(&attempt, node, &mut after);
+        let ids = node.inputs.iter().map(|i| i.value).chain([node.output]);
+        let dtypes: Vec<DType> = ids.map(|id| attempt.values[id.index()].dtype).collect();
+        let bounds = tolerance(&node.op, &inputs, &dtypes, &[after[&node.output].clone()]);
+        let exact = bounds.iter().all(|b| b.data.iter().all(|&b| b == 0.0));
+        if exact {
+            self.graph = attempt;
+            self.contents = after;
+        }
+        exact
+    }
+}

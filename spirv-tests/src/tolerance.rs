@@ -1,0 +1,269 @@
+//! How far a correct f32 kernel may be from the oracle, per element, derived from the arithmetic of each op.
+//!
+//! `U` is the unit roundoff of f32: a rounded operation has a relative error of at most `U`, and a sum of n products in any
+//! order one of `n U` relative to the sum of their magnitudes. Where Vulkan allows a builtin more, its bound is used (Vulkan
+//! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
+//! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
+
+use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
+
+const U: f64 = 1.0 / (1 << 24) as f64;
+const DIVIDE: f64 = 5.0 * U;
+const RSQRT: f64 = 4.0 * U;
+const SQRT: f64 = RSQRT + DIVIDE;
+/// What flushing subnormals costs.
+const FLUSH: f64 = f32::MIN_POSITIVE as f64;
+
+fn exp(x: f64) -> f64 {
+    2.0 * U * (3.0 + 2.0 * x.abs())
+}
+
+/// Relative error of `1 / (1 + exp(-x))`.
+fn sigmoid_error(x: f64) -> f64 {
+    exp(x) + U + DIVIDE
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Longest chain of additions when a row kernel sums n elements: four at a time, in as little as one invocation, and up to ten
+/// rounds that join the invocations of a row.
+fn chain(n: usize) -> f64 {
+    (n as f64).min(n as f64 / 4.0 + 14.0)
+}
+
+/// Tolerances of the op's written values. `dtypes` are those of the operands and of the output.
+pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array]) -> Vec<Array> {
+    let [out, ..] = outputs else { return Vec::new() };
+    let one = match op {
+        Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
+        Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1]),
+        Op::Binary(kind) => binary(*kind, inputs, out),
+        &Op::Scale { scale, bias } => {
+            inputs[0].map(|x| 2.0 * U * ((x * f64::from(scale)).abs() + f64::from(bias).abs()))
+        }
+        Op::Unary(Unary::Silu) => inputs[0].zip(out, |x, y| (sigmoid_error(x) + U) * y.abs() + FLUSH * (1.0 + x.abs())),
+        Op::Unary(Unary::Neg) => out.map(|_| 0.0),
+        Op::Unary(Unary::Sqr) => exact_or(out, |y| U * y),
+        Op::Unary(Unary::Sqrt) => out.map(|y| SQRT * y),
+        Op::SiluBack => silu_back(inputs),
+        Op::SwiGlu => {
+            let flush = inputs[0].zip(&inputs[1], |gate, up| FLUSH * (1.0 + gate.abs()) * (1.0 + up.abs()));
+            let relative = inputs[0].zip(out, |gate, y| (sigmoid_error(gate) + 2.0 * U) * y.abs());
+            relative.zip(&flush, |a, b| a + b)
+        }
+        Op::RmsNorm { .. } => {
+            // Half the relative error of the mean of squares, then the root, its inverse and the product.
+            let mean = (chain(out.shape[0] as usize) + 2.0) * U + DIVIDE;
+            let relative = mean / 2.0 + SQRT + DIVIDE + U;
+            out.map(|y| relative * y.abs() + FLUSH)
+        }
+        &Op::RmsNormBack { eps } => rms_norm_back(inputs, f64::from(eps)),
+        Op::Rope(rope) => rotation(rope, inputs),
+        &Op::SoftMax { scale } => soft_max(&inputs[0], inputs.get(1), f64::from(scale), out),
+        &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
+        Op::Repeat | Op::ArgMax => out.map(|_| 0.0),
+        Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
+        // A Q8_0 product has 19 bits and is exact; Q4_1 adds its minimum with one rounding.
+        Op::Copy | Op::GetRows if dtypes[0] == DType::Q4_1 => exact_or(out, |y| U * y.abs()),
+        Op::Copy | Op::GetRows => out.map(|_| 0.0),
+        Op::CrossEntropyLoss => cross_entropy(inputs, out),
+        Op::CrossEntropyLossBack => cross_entropy_back(inputs),
+        Op::AdamW => return adamw(inputs, outputs),
+    };
+    vec![one]
+}
+
+/// No tolerance where every value is an integer that f32 holds, else `f` of the value.
+fn exact_or(out: &Array, f: impl Fn(f64) -> f64) -> Array {
+    if integers(out) { out.map(|_| 0.0) } else { out.map(f) }
+}
+
+fn integers(array: &Array) -> bool {
+    array.data.iter().all(|x| x.fract() == 0.0 && x.abs() < 1.0 / U)
+}
+
+/// Sums of products: `(k + 2) U` relative to the sum of magnitudes, with two roundings for decoding. Sums of integers are exact
+/// as long as the magnitudes stay below 2^24.
+fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32) -> Array {
+    let absolute = [magnitude(&inputs[0], dtype), inputs[1].map(f64::abs)];
+    let bound = oracle(op, &absolute, out.shape).remove(0);
+    if inputs.iter().all(integers) && bound.data.iter().all(|&b| b < 1.0 / U) {
+        return out.map(|_| 0.0);
+    }
+    bound.map(|b| (f64::from(k) + 2.0) * U * b + FLUSH * f64::from(k))
+}
+
+/// `|d q| + |m|` of Q4_1 is at most `|x| + 2 |m|`, and m is an element of the block; other dtypes have one term.
+fn magnitude(a: &Array, dtype: DType) -> Array {
+    let mut magnitude = a.map(f64::abs);
+    if dtype == DType::Q4_1 && a.shape[0].is_multiple_of(dtype.block()) {
+        for block in magnitude.data.chunks_exact_mut(dtype.block() as usize) {
+            let max = block.iter().copied().fold(0.0, f64::max);
+            block.iter_mut().for_each(|x| *x += 2.0 * max);
+        }
+    }
+    magnitude
+}
+
+fn binary(kind: Binary, inputs: &[Array], out: &Array) -> Array {
+    match kind {
+        Binary::Add | Binary::Sub | Binary::Mul if inputs.iter().all(integers) => exact_or(out, |y| U * y.abs()),
+        Binary::Add | Binary::Sub => out.map(|y| U * y.abs()),
+        Binary::Mul => out.map(|y| U * y.abs() + FLUSH),
+        Binary::Div => out.map(|y| DIVIDE * y.abs() + FLUSH),
+    }
+}
+
+/// `dy s (1 + x (1 - s))`: the error of s enters three times, each at most `(1 + |x|)` of `dy s`.
+fn silu_back(inputs: &[Array]) -> Array {
+    inputs[0].zip(&inputs[1], |dy, x| {
+        let relative = 2.0 * (sigmoid_error(x) + 4.0 * U);
+        dy.abs() * (1.0 + x.abs()) * (sigmoid(x) * relative + FLUSH)
+    })
+}
+
+/// `(dy - x P / s) / sqrt(s)` with P the mean of x dy and s that of x^2: errors relative to the magnitudes of both terms.
+fn rms_norm_back(inputs: &[Array], eps: f64) -> Array {
+    let mut bound = inputs[0].map(f64::abs);
+    for (row, x) in bound.rows_mut().zip(inputs[1].rows()) {
+        let n = x.len() as f64;
+        let square = x.iter().map(|x| x * x).sum::<f64>() / n + eps;
+        let product = x.iter().zip(row.iter()).map(|(x, dy)| x.abs() * dy).sum::<f64>() / n;
+        let relative = 2.5 * (chain(x.len()) + 4.0) * U + SQRT + 3.0 * DIVIDE;
+        for (dy, x) in row.iter_mut().zip(x) {
+            *dy = relative * (*dy + x.abs() * product / square) / square.sqrt() + FLUSH;
+        }
+    }
+    bound
+}
+
+/// The angle is a product of position, frequency and factor: 4 roundings, and 8 ULP for a frequency from a power. Sine and cosine
+/// are taken as good to 4 ULP of 1 after the angle's own error; a driver that is worse needs its own range reduction.
+fn rotation(rope: &Rope, inputs: &[Array]) -> Array {
+    let (x, positions, factors) = (&inputs[0], &inputs[1], inputs.get(2));
+    let (frequencies, magnitude) = rope_frequencies(rope);
+    let mut bound = x.map(|_| 0.0);
+    let (heads, tokens) = (x.shape[1] as usize, x.shape[2] as usize);
+    for (row, (bound, x)) in bound.rows_mut().zip(x.rows()).enumerate() {
+        let position = positions.data[row / heads % tokens];
+        for (i, frequency) in frequencies.iter().enumerate() {
+            let angle = (position / factors.map_or(1.0, |f| f.data[i]) * frequency).abs();
+            let pair = match rope.mode {
+                RopeMode::Normal => [2 * i, 2 * i + 1],
+                RopeMode::Neox => [i, i + frequencies.len()],
+            };
+            let size: f64 = pair.iter().map(|&at| x[at].abs()).sum();
+            let error = magnitude.abs() * size * (20.0 * U * angle + 8.0 * U + 4.0 * U);
+            pair.iter().for_each(|&at| bound[at] = error);
+        }
+    }
+    bound
+}
+
+/// Relative error of a sum of exponentials beyond that of its terms. The maximum runs along with the sum: every addition may first
+/// rescale what was summed, by one product and one exponential. An exponent of -d has an error of `2 U (3 + 2 d)`, but what it
+/// scales is only `exp(-d)` of the new sum, which leaves less than 8 U.
+fn running_sum(n: usize) -> f64 {
+    10.0 * chain(n) * U
+}
+
+/// Relative error of each numerator of a softmax, given what was added up to its exponent and the exponent itself.
+fn numerator(added: f64, exponent: f64) -> f64 {
+    2.0 * U * added + U * exponent.abs() + exp(exponent)
+}
+
+/// A numerator's own error, the mean of all numerators' in the sum, the sum's chain and the division.
+fn soft_max(x: &Array, mask: Option<&Array>, scale: f64, out: &Array) -> Array {
+    let masked = |i: [u32; 4]| mask.map_or(0.0, |mask| mask.wrapped(i));
+    let z = Array::from_fn(x.shape, |i| x.at(i) * scale + masked(i));
+    let added = Array::from_fn(x.shape, |i| (x.at(i) * scale).abs() + masked(i).abs());
+    let mut bound = out.clone();
+    for ((p, z), added) in bound.rows_mut().zip(z.rows()).zip(added.rows()) {
+        let max = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let errors: Vec<f64> = z
+            .iter()
+            .zip(added)
+            .map(|(&z, &added)| if z == f64::NEG_INFINITY { 0.0 } else { numerator(added, z - max) })
+            .collect();
+        let mean: f64 = errors.iter().zip(p.iter()).map(|(e, p)| e * p).sum();
+        for (p, (error, z)) in p.iter_mut().zip(errors.iter().zip(z)) {
+            let relative = error + mean + running_sum(added.len()) + DIVIDE + U;
+            *p = if *z == f64::NEG_INFINITY { 0.0 } else { relative * *p + FLUSH };
+        }
+    }
+    bound
+}
+
+/// `scale y (dy - sum(y dy))`
+fn soft_max_back(inputs: &[Array], scale: f64) -> Array {
+    let mut bound = inputs[0].clone();
+    for (dx, y) in bound.rows_mut().zip(inputs[1].rows()) {
+        let sum: f64 = dx.iter().zip(y).map(|(dy, y)| (dy * y).abs()).sum();
+        let relative = (chain(y.len()) + 5.0) * U;
+        dx.iter_mut().zip(y).for_each(|(dx, y)| *dx = (scale * y).abs() * relative * (dx.abs() + sum) + FLUSH);
+    }
+    bound
+}
+
+/// Sums over repeats or duplicates: at most as many terms as operand elements reach one output element.
+fn sums(op: &Op, inputs: &[Array], out: &Array) -> Array {
+    let mut absolute = inputs.to_vec();
+    absolute[0] = inputs[0].map(f64::abs);
+    let bound = oracle(op, &absolute, out.shape).remove(0);
+    if integers(&inputs[0]) && bound.data.iter().all(|&b| b < 1.0 / U) {
+        return out.map(|_| 0.0);
+    }
+    absolute[0] = inputs[0].map(|_| 1.0);
+    oracle(op, &absolute, out.shape).remove(0).zip(&bound, |terms, bound| terms * U * bound)
+}
+
+/// Per label: the logarithm of a sum of exponentials, minus x; then a mean over all labels.
+fn cross_entropy(inputs: &[Array], out: &Array) -> Array {
+    let [x, labels] = inputs else { unreachable!("the rule asks for two operands") };
+    let rows = x.data.len() / x.shape[0] as usize;
+    let mut error = 0.0;
+    let mut magnitude = 0.0;
+    for (x, labels) in x.rows().zip(labels.rows()) {
+        let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = x.iter().map(|x| (x - max).exp()).sum();
+        let numerators: f64 = x.iter().map(|x| (x - max).exp() / sum * numerator(0.0, x - max)).sum();
+        let log = 6.0 * U * sum.ln().abs() + 1.0 / f64::from(1 << 21);
+        for (&x, &label) in x.iter().zip(labels).filter(|&(_, &label)| label != 0.0) {
+            let roundings = 3.0 * U * (x.abs() + max.abs() + sum.ln().abs());
+            error += label.abs() * (numerators + running_sum(labels.len()) + log + roundings);
+            magnitude += (label * (sum.ln() + max - x)).abs();
+        }
+    }
+    // Zero labels add nothing, so that the chain is that of the rows' sums.
+    let mean = (chain(x.shape[0] as usize) + rows as f64 + DIVIDE / U + 2.0) * U * magnitude;
+    Array { shape: out.shape, data: vec![(error + mean) / rows as f64 + FLUSH] }
+}
+
+/// `(softmax(x) - labels) g / rows`
+fn cross_entropy_back(inputs: &[Array]) -> Array {
+    let [g, x, labels] = inputs else { unreachable!("the rule asks for three operands") };
+    let rows = x.data.len() / x.shape[0] as usize;
+    let p = oracle(&Op::SoftMax { scale: 1.0 }, std::slice::from_ref(x), x.shape).remove(0);
+    let factor = (g.data[0] / rows as f64).abs();
+    let error = soft_max(x, None, 1.0, &p);
+    let rest = p.zip(labels, |p, label| (p + label.abs()) * (DIVIDE + 3.0 * U));
+    error.zip(&rest, |error, rest| factor * (error + rest) + FLUSH)
+}
+
+fn adamw(inputs: &[Array], outputs: &[Array]) -> Vec<Array> {
+    let ([w, g, m, v, p], [_, new_m, new_v]) = (inputs, outputs) else { unreachable!("AdamW has five operands") };
+    let [alpha, beta1, beta2, eps, wd, beta1h, beta2h] = p.data[..] else { unreachable!("AdamW has 7 parameters") };
+    let error_m = m.zip(g, |m, g| 3.0 * U * ((m * beta1).abs() + (g * (1.0 - beta1)).abs()) + FLUSH);
+    let error_v = v.zip(g, |v, g| 4.0 * U * ((v * beta2).abs() + g * g * (1.0 - beta2)) + FLUSH);
+    // The step is alpha m / (sqrt(v) + eps) with corrected moments; v is a sum of positive terms, and the root halves its error.
+    let step_error = {
+        let root = new_v.map(|v| (v * beta2h).sqrt() + eps);
+        let from_m = error_m.zip(&root, |error, root| alpha * error * beta1h / root);
+        let rest = new_m.zip(&root, |m, root| alpha * (m * beta1h).abs() / root * (3.0 * U + SQRT + DIVIDE + 4.0 * U));
+        from_m.zip(&rest, |a, b| a + b)
+    };
+    let error_w = w.zip(&step_error, |w, step| 4.0 * U * w.abs() * (1.0 + (alpha * wd).abs()) + step);
+    vec![error_w, error_m, error_v]
+}

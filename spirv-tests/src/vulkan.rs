@@ -1,0 +1,104 @@
+//! The engine as a device: poisons what a run must write, checks what it must leave.
+
+use std::sync::Arc;
+
+use fblayout::device::LimitsClamp;
+use fblayout::engine::{Engine, EngineOptions, Tensor};
+use fblayout::graph::{Graph, ValueId};
+use fblayout::plan::StorageChoice;
+
+use crate::{Device, Outcome};
+
+/// The storages that every case runs in.
+pub const STORAGES: [StorageChoice; 2] = [StorageChoice::Buffer, StorageChoice::Image];
+
+/// A quiet NaN as F32 and as two F16, and no id of any row.
+const POISON: u32 = 0xffff_ffff;
+
+/// The first adapter, with tensors in one kind of storage.
+pub struct VulkanDevice {
+    engine: Arc<Engine>,
+}
+
+impl VulkanDevice {
+    /// Opens the device; validation by `FBL_VALIDATION`, limits by `FBL_LIMITS`.
+    pub fn open(storage: StorageChoice) -> Result<Self, String> {
+        Self::open_clamped(storage, None)
+    }
+
+    /// Opens the device with its limits made stricter.
+    pub fn open_clamped(storage: StorageChoice, clamp: Option<LimitsClamp>) -> Result<Self, String> {
+        let mut options = EngineOptions { storage, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
+        if clamp.is_some() {
+            options.gpu.limits_clamp = clamp;
+        }
+        Ok(Self { engine: Engine::open(0, &options).map_err(|e| e.to_string())? })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Fails with the messages that validation sent, if any.
+    pub fn assert_valid(&self) {
+        let log = self.engine.gpu().validation();
+        let messages = log.messages();
+        assert_eq!(log.count(), 0, "the first message is {}", messages.first().map_or("lost", String::as_str));
+    }
+
+    /// Texels of a tensor, which must be zero wherever no element is.
+    fn texels(&self, tensor: &Tensor, what: &str) -> Result<Vec<u8>, String> {
+        let texels = self.engine.gpu().download(tensor.storage()).map_err(|e| e.to_string())?;
+        let home = tensor.home();
+        let clean = home.unpack(&texels).and_then(|linear| home.pack(&linear)).map_err(|e| e.to_string())?;
+        let pairs = texels.chunks_exact(16).zip(clean.chunks_exact(16)).enumerate();
+        let stained: Vec<usize> = pairs.filter(|(_, (texel, clean))| texel != clean).map(|(at, _)| at).collect();
+        match stained.first() {
+            None => Ok(texels),
+            Some(first) => Err(format!(
+                "{what}: padding is not zero in {} texels, the first at ({}, {}) of {} x {}",
+                stained.len(),
+                first % home.width as usize,
+                first / home.width as usize,
+                home.width,
+                home.height,
+            )),
+        }
+    }
+}
+
+impl Device for VulkanDevice {
+    fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
+        let text = |e: fblayout::engine::Error| e.to_string();
+        let mut externals: Vec<(ValueId, Tensor)> = Vec::new();
+        for (id, bytes) in data {
+            let desc = graph.value(*id).ok_or("data of no value")?.desc();
+            let tensor = self.engine.create(desc.dtype, desc.shape).map_err(text)?;
+            self.engine.write(&tensor, bytes).map_err(text)?;
+            externals.push((*id, tensor));
+        }
+        let mut program = self.engine.compile(graph, &externals).map_err(text)?;
+        let before = externals
+            .iter()
+            .map(|(id, tensor)| self.texels(tensor, &format!("operand {} before the run", id.index())))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.engine.poison(&program, POISON).map_err(text)?;
+        program.run().map_err(text)?;
+
+        for ((id, tensor), before) in externals.iter().zip(before) {
+            let what = format!("operand {}", id.index());
+            if !read.contains(id) && self.texels(tensor, &what)? != before {
+                return Err(format!("{what} was written"));
+            }
+        }
+        let external = |id: ValueId| externals.iter().find(|(e, _)| *e == id).map(|(_, tensor)| tensor);
+        let content = |&id: &ValueId| {
+            let tensor =
+                program.kept(id).or_else(|| external(id)).ok_or("a value that is neither kept nor external")?;
+            self.texels(tensor, "output")?;
+            self.engine.read(tensor).map_err(text)
+        };
+        Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()? })
+    }
+}

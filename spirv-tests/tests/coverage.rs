@@ -1,0 +1,20 @@
+//! Every shader module serves some case.
+
+use std::collections::BTreeSet;
+
+use fblayout_shaders::SHADERS;
+use fblayout_spirv_tests::{STORAGES, VulkanDevice, cases};
+
+#[test]
+fn every_shader_is_run_by_a_case() {
+    let mut run = BTreeSet::new();
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage).expect("a Vulkan device");
+        for case in cases::FAMILIES.into_iter().flat_map(cases::of) {
+            let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            run.extend(plan.steps.iter().map(|step| step.shader));
+        }
+    }
+    let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
+    assert!(idle.is_empty(), "no case runs {idle:?}");
+}

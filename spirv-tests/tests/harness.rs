@@ -1,0 +1,70 @@
+//! The tests of the tests: every op has cases, an oracle passes them, and a spoiled one does not.
+
+use fblayout::graph::{Array, DType, Family, ROWS};
+use fblayout_spirv_tests::{Case, Reference, adjoints, cases, check, check_all};
+
+#[test]
+fn every_op_has_cases_in_its_family() {
+    for row in ROWS {
+        let cases = cases::of(row.family);
+        assert!(cases.iter().any(|c| std::ptr::eq(c.node().op.row(), *row)), "{} has no case", row.name);
+    }
+    let strays =
+        cases::FAMILIES.iter().flat_map(|&f| cases::of(f).into_iter().filter(move |c| c.node().op.row().family != f));
+    assert_eq!(strays.map(|c| c.name).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn the_oracle_rounded_to_f32_passes_every_case() {
+    for family in cases::FAMILIES {
+        let failures = check_all(&Reference::faithful(), &cases::of(family));
+        assert!(failures.is_empty(), "{failures:#?}");
+    }
+}
+
+type Spoil = fn(&mut Array);
+
+/// Faults a kernel could have, each of which must fail every case that it changes.
+#[test]
+fn spoiled_results_fail_every_case() {
+    // Sums over rows of a vocabulary may be off by some tenths of a percent.
+    let spoils: [(&str, Spoil, u32); 5] = [
+        ("last element zero", |a| *a.data.last_mut().unwrap() = 0.0, u32::MAX),
+        ("last element NaN", |a| *a.data.last_mut().unwrap() = f64::NAN, u32::MAX),
+        ("all elements larger by 0.2 %", |a| *a = a.map(|x| x * 1.002), 1000),
+        ("all elements larger by 5 %", |a| *a = a.map(|x| x * 1.05), u32::MAX),
+        ("elements one place on", |a| a.data.rotate_right(1), u32::MAX),
+    ];
+    for (name, spoil, longest_row) in spoils {
+        let short = |case: &Case| case.node().inputs.iter().all(|i| i.shape[0] <= longest_row);
+        for case in cases::FAMILIES.into_iter().flat_map(cases::of).filter(short) {
+            let integers = case.desc(case.node().output).dtype == DType::I32;
+            // What encoding to an integer takes back is no fault.
+            let moved = |x: f64, y: f64| match integers {
+                true => x as i32 != y as i32,
+                false => y.is_nan() || (x - y).abs() > 1e-3 * x.abs(),
+            };
+            let changed = case.expected(&case.inputs()).iter().any(|held| {
+                let mut spoiled = held.clone();
+                spoil(&mut spoiled);
+                // Gradients of norms and softmax of one element are the difference of equal terms: rounding is all there is.
+                let cancelled = held.shape[0] == 1 && case.node().op.row().family == Family::Rows;
+                !cancelled && held.data.iter().zip(&spoiled.data).any(|(&x, &y)| moved(x, y))
+            });
+            if changed {
+                assert!(check(&Reference::spoiled(spoil), &case).is_err(), "{} passes with {name}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn adjoint_pairs_of_the_oracle_agree_and_spoiled_ones_do_not() {
+    for pair in adjoints() {
+        if let Err(failure) = pair.check(&Reference::faithful()) {
+            panic!("{failure}");
+        }
+        let shifted = Reference::spoiled(|a| a.data.rotate_right(1));
+        assert!(pair.check(&shifted).is_err(), "{} passes shifted", pair.forward.name);
+    }
+}

@@ -1,0 +1,70 @@
+//! Every case on the device, in buffers and in images, with the adjoint pairs; no validation message.
+
+use fblayout::graph::Family;
+use fblayout_spirv_tests::{STORAGES, VulkanDevice, adjoints, cases, check_all};
+
+fn assert_family(family: Family) {
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage).expect("a Vulkan device");
+        let failures = check_all(&device, &cases::of(family));
+        let lines: Vec<String> = failures.iter().map(|f| format!("{storage:?} {f}")).collect();
+        assert!(lines.is_empty(), "{} cases fail\n{}", lines.len(), lines.join("\n"));
+        device.assert_valid();
+    }
+}
+
+#[test]
+fn gemm() {
+    assert_family(Family::Gemm);
+}
+
+#[test]
+fn elementwise() {
+    assert_family(Family::Elementwise);
+}
+
+#[test]
+fn copy_and_repeat() {
+    assert_family(Family::Copy);
+}
+
+#[test]
+fn rows() {
+    assert_family(Family::Rows);
+}
+
+#[test]
+fn rope() {
+    assert_family(Family::Rope);
+}
+
+#[test]
+fn gather() {
+    assert_family(Family::Gather);
+}
+
+#[test]
+fn repeat_back() {
+    assert_family(Family::RepeatBack);
+}
+
+#[test]
+fn cross_entropy() {
+    assert_family(Family::CrossEntropy);
+}
+
+#[test]
+fn optimizer() {
+    assert_family(Family::Optimizer);
+}
+
+#[test]
+fn adjoint_pairs() {
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage).expect("a Vulkan device");
+        let failures = adjoints().into_iter().filter_map(|pair| pair.check(&device).err());
+        let lines: Vec<String> = failures.map(|f| format!("{storage:?} {f}")).collect();
+        assert!(lines.is_empty(), "{} pairs fail\n{}", lines.len(), lines.join("\n"));
+        device.assert_valid();
+    }
+}

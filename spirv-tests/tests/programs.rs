@@ -1,0 +1,42 @@
+//! Graphs of many nodes: elided copies, shared memory, order of in-place updates.
+
+use fblayout::graph::{Kind, decode};
+use fblayout_spirv_tests::{Device, ExactProgram, Reference, STORAGES, VulkanDevice, exact_program};
+
+/// Every value that the program must leave, bit for bit.
+fn assert_exact(device: &dyn Device, program: &ExactProgram, name: &str) {
+    let mut read: Vec<_> = program.expected.keys().copied().collect();
+    read.sort_unstable();
+    let outcome = device.run(&program.graph, &program.data, &read).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for (id, bytes) in read.iter().zip(&outcome.bytes) {
+        let value = program.graph.value(*id).expect("a value of the graph");
+        let got = decode(value.dtype, bytes).expect("whole elements");
+        let differ = got.iter().zip(&program.expected[id].data).filter(|(a, b)| a != b).count();
+        assert_eq!(differ, 0, "{name}: elements of {:?} {:?}; {:#?}", value.name, value.shape, program.graph.nodes);
+    }
+}
+
+#[test]
+fn programs_are_well_formed_and_do_much() {
+    let mut nodes = 0;
+    let mut in_place = 0;
+    for program in (0..16).map(|number| exact_program(number, 20)) {
+        program.graph.verify().expect("the generator obeys the rules");
+        assert_exact(&Reference::faithful(), &program, "reference");
+        nodes += program.graph.nodes.len();
+        in_place +=
+            program.expected.keys().filter(|id| program.graph.values[id.index()].kind == Kind::External).count();
+    }
+    assert!(nodes >= 160 && in_place >= 8, "{nodes} nodes, {in_place} in place");
+}
+
+#[test]
+fn random_programs_are_exact() {
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage).expect("a Vulkan device");
+        for number in 0..12 {
+            assert_exact(&device, &exact_program(number, 20), &format!("{storage:?} program {number}"));
+        }
+        device.assert_valid();
+    }
+}

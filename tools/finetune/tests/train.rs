@@ -65,6 +65,7 @@ fn compare_with_llama(model: &std::path::Path, bench: &Bench) -> (f64, f64) {
     let logits = bench.path("logits.gguf");
     let (ours, tokens, rows) =
         (tensor_f32(&logits, "logits"), tensor_i32(&logits, "tokens"), tensor_i32(&logits, "rows"));
+    ggml_host::load_installed_backends().unwrap();
     let model = Model::load(model).unwrap();
     let adapter = model.load_adapter(&bench.path("adapter.gguf")).unwrap();
     let vocabulary = model.vocabulary().len();

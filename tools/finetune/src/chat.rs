@@ -51,9 +51,12 @@ impl Template {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| fail(&e))?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", |message: String| -> std::result::Result<String, minijinja::Error> {
-            Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
-        });
+        environment.add_function(
+            "raise_exception",
+            |message: String| -> std::result::Result<String, minijinja::Error> {
+                Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
+            },
+        );
         environment.add_function("strftime_now", |format: String| chrono::Local::now().format(&format).to_string());
         environment.add_filter("tojson", to_json);
         environment.add_template_owned("chat", source).map_err(|e| fail(&e))?;
@@ -148,7 +151,8 @@ mod tests {
 
     #[test]
     fn errors_are_one_line_and_name_the_origin() {
-        for source in ["{% if %}", "{{ raise_exception('roles\nmust alternate') }}", "{{ messages[0].content.nope() }}"] {
+        for source in ["{% if %}", "{{ raise_exception('roles\nmust alternate') }}", "{{ messages[0].content.nope() }}"]
+        {
             let message = render(source, &dialogue(), false).unwrap_err().to_string();
             assert!(message.starts_with("chat template 'test': ") && !message.contains('\n'), "{message}");
         }

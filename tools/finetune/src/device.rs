@@ -12,15 +12,18 @@ const PLUGIN_NAMES: [&str; 2] = ["libggml-fblayout.so", "libggml_fblayout.so"];
 /// The device of that name. The plugin is loaded when asked for by path, or when the device is not there without it.
 pub fn choose(name: &str, plugin: Option<&Path>) -> Result<Device> {
     load_installed_backends()?;
-    if let Some(path) = plugin {
-        load_plugin(path)?;
-    } else if find_device(name).is_none() {
-        match find_plugin() {
-            Some(path) => drop(load_plugin(&path)?),
-            None => return Err(missing(name, &format!("no plugin {} beside the executable", PLUGIN_NAMES.join(" or ")))),
-        }
-    }
-    find_device(name).ok_or_else(|| missing(name, "the plugin offers no such device (is there a Vulkan driver?)"))
+    let said = match plugin {
+        Some(path) => load_plugin(path)?.said,
+        None if find_device(name).is_some() => String::new(),
+        None => match find_plugin() {
+            Some(path) => load_plugin(&path)?.said,
+            None => {
+                return Err(missing(name, &format!("no plugin {} beside the executable", PLUGIN_NAMES.join(" or "))));
+            }
+        },
+    };
+    let why = if said.is_empty() { "the plugin offers no such device" } else { &said };
+    find_device(name).ok_or_else(|| missing(name, why))
 }
 
 /// Streams for a training step: the device, and the CPU behind it, as ggml's scheduler wants.

@@ -36,7 +36,8 @@ fn fetch(path: &Path) -> Result<()> {
     let folder = tempfile::tempdir().map_err(Error::io(Path::new("temporary folder")))?;
     let python = |arguments: &[&str]| {
         let output = Command::new("python3").args(arguments).current_dir(folder.path()).output();
-        let output = output.map_err(|e| Error::Fetch(format!("python3 does not start ({e}); it is needed with its pip module")))?;
+        let output = output
+            .map_err(|e| Error::Fetch(format!("python3 does not start ({e}); it is needed with its pip module")))?;
         if output.status.success() {
             return Ok(());
         }

@@ -154,7 +154,7 @@ impl<'c> Lora<'c> {
         for (stream, param) in self.params().enumerate() {
             let t = param.value;
             let mut rng = Rng::new(seed, stream as u64);
-            let is_a = stream % 2 == 0;
+            let is_a = stream.is_multiple_of(2);
             let values = match init {
                 _ if is_a => rng.normal(t.len(), 1.0 / (t.extents()[0] as f64).sqrt()),
                 Init::ZeroB => vec![0.0; t.len()],
@@ -169,7 +169,7 @@ impl<'c> Lora<'c> {
     }
 
     /// Writes the adapter in the form that llama.cpp loads.
-    pub fn write(&self, architecture: &str, mut out: Output) -> Result<()> {
+    pub fn write(&self, architecture: &str, out: Output) -> Result<()> {
         let mut file = Writer::new(self.params().count());
         file.set_text("general.type", "adapter")?;
         file.set_text("general.architecture", architecture)?;
@@ -181,8 +181,7 @@ impl<'c> Lora<'c> {
             t.get_bytes(0, &mut bytes)?;
             file.add(&t.name(), Type::F32, &t.extents()[..2], bytes)?;
         }
-        file.write(&mut out).map_err(Error::io(&out.path().to_owned()))?;
-        out.commit()
+        out.write_gguf(&file)
     }
 }
 

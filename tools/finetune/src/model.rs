@@ -84,7 +84,8 @@ impl ModelFile {
     pub fn open(path: &Path) -> Result<ModelFile> {
         let reader = Reader::open(path)?;
         let fail = |rule: String| Error::Model { path: path.display().to_string(), rule };
-        let architecture = reader.text("general.architecture").ok_or_else(|| fail("has no general.architecture".into()))?;
+        let architecture =
+            reader.text("general.architecture").ok_or_else(|| fail("has no general.architecture".into()))?;
         if architecture != SUPPORTED {
             return Err(fail(format!("architecture '{architecture}' is not supported; supported: {SUPPORTED}")));
         }
@@ -164,9 +165,11 @@ impl ModelFile {
             let Some(info) = self.reader.tensor(name) else { return Ok(None) };
             let axes = if info.extents[1] == 1 { 1 } else { 2 };
             let dtype = if axes == 1 { Type::F32 } else { base.of(info.dtype) };
-            if info.extents[0] % dtype.block_len() != 0 {
+            if !info.extents[0].is_multiple_of(dtype.block_len()) {
                 let (n, block) = (info.extents[0], dtype.block_len());
-                return Err(self.fail(format!("tensor '{name}': rows of {n} do not fill blocks of {block} of type {dtype}")));
+                return Err(
+                    self.fail(format!("tensor '{name}': rows of {n} do not fill blocks of {block} of type {dtype}"))
+                );
             }
             Ok(Some(context.tensor(dtype, &info.extents[..axes]).named(name)?))
         };
@@ -220,12 +223,15 @@ fn read_hyper(reader: &Reader) -> std::result::Result<Hyper, String> {
     if optional("attention.value_length", head_width) != head_width {
         return Err(format!("keys and values of different widths are not supported (keys have {head_width})"));
     }
-    if kv_heads == 0 || heads % kv_heads != 0 {
+    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
         return Err(format!("{heads} query heads cannot share {kv_heads} key heads evenly"));
     }
     let rope_dims = optional("rope.dimension_count", head_width);
-    if rope_dims == 0 || rope_dims % 2 != 0 || rope_dims > head_width {
-        return Err(format!("'{}' is {rope_dims}; it must be even and at most {head_width}", key("rope.dimension_count")));
+    if rope_dims == 0 || !rope_dims.is_multiple_of(2) || rope_dims > head_width {
+        return Err(format!(
+            "'{}' is {rope_dims}; it must be even and at most {head_width}",
+            key("rope.dimension_count")
+        ));
     }
     let epsilon = reader.float(&key("attention.layer_norm_rms_epsilon"));
     let embedding = reader.tensor("token_embd.weight").ok_or("tensor 'token_embd.weight' is missing")?;

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ggml_host::gguf::Writer;
 use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
@@ -17,7 +18,8 @@ impl Output {
     /// Starts a file, and its folder where that is missing.
     pub fn create(path: &Path) -> Result<Output> {
         if path.is_dir() || path.file_name().is_none() {
-            let source = std::io::Error::new(std::io::ErrorKind::IsADirectory, "a file name is needed, this is a folder");
+            let source =
+                std::io::Error::new(std::io::ErrorKind::IsADirectory, "a file name is needed, this is a folder");
             return Err(Error::io(path)(source));
         }
         let folder = match path.parent() {
@@ -32,6 +34,13 @@ impl Output {
     /// Where the file will be.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Writes a GGUF file and puts it in its place.
+    pub fn write_gguf(mut self, file: &Writer) -> Result<()> {
+        let written = file.write(&mut self);
+        written.map_err(Error::io(&self.path))?;
+        self.commit()
     }
 
     /// Puts the file in its place once its bytes are on the disk.
@@ -76,7 +85,11 @@ mod tests {
         let mut output = Output::create(&path).unwrap();
         output.write_all(b"half").unwrap();
         drop(output);
-        assert_eq!(std::fs::read_dir(folder.path().join("sub")).unwrap().count(), 0, "an abandoned file leaves nothing");
+        assert_eq!(
+            std::fs::read_dir(folder.path().join("sub")).unwrap().count(),
+            0,
+            "an abandoned file leaves nothing"
+        );
 
         let mut output = Output::create(&path).unwrap();
         output.write_all(b"whole").unwrap();

@@ -7,13 +7,13 @@ impl Rng {
     /// A generator for one purpose: equal seeds with different streams give unrelated numbers.
     pub fn new(seed: u64, stream: u64) -> Rng {
         let mut rng = Rng(seed);
-        rng.0 = rng.next() ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        rng.next();
+        rng.0 = rng.bits() ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        rng.bits();
         rng
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut x = self.0;
         x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -23,12 +23,12 @@ impl Rng {
 
     /// A whole number below `n`, which is not zero.
     pub fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
+        ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
     /// A number of the open interval (0, 1).
     fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
     /// `n` normally distributed numbers of that standard deviation, by Box and Muller.

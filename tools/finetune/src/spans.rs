@@ -36,7 +36,8 @@ impl Encoder<'_> {
     /// The tokens of a dialogue. What the assistant says in a turn is what rendering that turn adds to the rendered
     /// turns before it, up to and including the last token that ends a generation.
     pub fn encode(&self, messages: &[Message]) -> Result<Encoded, String> {
-        let render = |n: usize, answer_next| self.template.render(&messages[..n], answer_next).map_err(|e| e.to_string());
+        let render =
+            |n: usize, answer_next| self.template.render(&messages[..n], answer_next).map_err(|e| e.to_string());
         let whole = render(messages.len(), false)?;
         let tokens = self.tokenize(&whole)?;
         let mut supervised = vec![false; tokens.len()];
@@ -47,7 +48,8 @@ impl Encoder<'_> {
             }
             let (start, end) = (self.common(&tokens, &before)?, self.common(&tokens, &after)?);
             let said = &tokens[start..end.max(start)];
-            let kept = said.iter().rposition(|&t| self.vocabulary.ends_generation(t)).map_or(said.len(), |last| last + 1);
+            let kept =
+                said.iter().rposition(|&t| self.vocabulary.ends_generation(t)).map_or(said.len(), |last| last + 1);
             supervised[start..start + kept].fill(true);
         }
         Ok(Encoded { tokens, supervised })

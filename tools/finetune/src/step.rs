@@ -10,7 +10,7 @@ use ggml_host::gguf::Writer;
 use ggml_host::{Backend, Context, Graph, Plan, Tensor, Type, Usage};
 
 use crate::dataset::Sample;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forward::{Forward, Tokens};
 use crate::lora::Lora;
 use crate::model::{Hyper, Weights};
@@ -216,19 +216,18 @@ impl<'a, 'c> Step<'a, 'c> {
     }
 
     /// Writes the gradients of the last run, under the names of the adapter's tensors. Needs [`Keep::gradients`].
-    pub fn write_gradients(&self, mut out: Output) -> Result<()> {
+    pub fn write_gradients(&self, out: Output) -> Result<()> {
         let mut file = Writer::new(self.gradients.len());
         for (param, gradient) in self.lora.params().zip(&self.gradients) {
             let mut bytes = vec![0u8; gradient.bytes()];
             gradient.get_bytes(0, &mut bytes)?;
             file.add(&param.value.name(), Type::F32, &gradient.extents()[..2], bytes)?;
         }
-        file.write(&mut out).map_err(Error::io(&out.path().to_owned()))?;
-        out.commit()
+        out.write_gguf(&file)
     }
 
     /// Writes tokens, supervised rows and their logits of the last run. Needs [`Keep::logits`].
-    pub fn write_logits(&self, sample: &Sample, mut out: Output) -> Result<()> {
+    pub fn write_logits(&self, sample: &Sample, out: Output) -> Result<()> {
         let le = |values: Vec<i32>| values.into_iter().flat_map(i32::to_le_bytes).collect::<Vec<u8>>();
         let tokens = sample.inputs();
         let rows: Vec<i32> = sample.targets().map(|(row, _)| row as i32).collect();
@@ -239,8 +238,7 @@ impl<'a, 'c> Step<'a, 'c> {
         file.add("tokens", Type::I32, &[tokens.len()], le(tokens.to_vec()))?;
         file.add("logits", Type::F32, &[vocabulary, rows.len()], logits)?;
         file.add("rows", Type::I32, &[rows.len()], le(rows))?;
-        file.write(&mut out).map_err(Error::io(&out.path().to_owned()))?;
-        out.commit()
+        out.write_gguf(&file)
     }
 
     /// One line per distinct op with its operands, and how often it occurs; most frequent kinds of op together.

@@ -139,16 +139,34 @@ fn write_trained_logits(step: &mut Step<'_, '_>, sample: &Sample, steps: usize, 
     step.write_logits(sample, out)
 }
 
-fn report(o: &Options, device: Device, w: &Weights<'_>, lora: &Lora<'_>, step: &Step<'_, '_>, shape: Shape, state: usize) {
+fn report(
+    o: &Options,
+    device: Device,
+    w: &Weights<'_>,
+    lora: &Lora<'_>,
+    step: &Step<'_, '_>,
+    shape: Shape,
+    state: usize,
+) {
     let mib = |bytes: usize| bytes as f64 / (1024.0 * 1024.0);
     println!("device: {device:?}, ggml {}", ggml_host::engine_version());
     println!(
         "step: {} tokens, {} supervised rows, {} trained values (rank {}, alpha {}, {}); {} split(s), {} node(s) on the CPU instead",
-        shape.tokens, shape.rows, lora.trained_values(), o.rank, o.alpha, o.modules, step.splits, step.cpu_nodes
+        shape.tokens,
+        shape.rows,
+        lora.trained_values(),
+        o.rank,
+        o.alpha,
+        o.modules,
+        step.splits,
+        step.cpu_nodes
     );
     println!(
         "memory: base weights {:.1} MiB ({:?}), adapter and inputs {:.1} MiB, graph {:.1} MiB",
-        mib(w.bytes), o.base_type, mib(state), mib(step.compute_bytes)
+        mib(w.bytes),
+        o.base_type,
+        mib(state),
+        mib(step.compute_bytes)
     );
 }
 

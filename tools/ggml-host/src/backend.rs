@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::{Device, Error, Graph, Result};
+use crate::logging::capture_errors;
+use crate::{Context, Device, Error, Graph, Result, Tensor};
 
 /// A stream of work on one device; clones share it.
 #[derive(Clone)]
@@ -59,6 +60,16 @@ impl Backend {
         self.0.ptr.as_ptr()
     }
 
+    /// Runs a graph node by node, each as a graph of its own, and shows every computed node to `look`.
+    pub fn compute_nodes<'c>(&self, graph: &Graph<'c>, mut look: impl FnMut(Tensor<'c>) -> Result<()>) -> Result<()> {
+        for node in graph.nodes().into_iter().filter(|n| !n.is_free()) {
+            let scratch = Context::new(0, 1);
+            self.compute(&Graph::single(&scratch, node))?;
+            look(node)?;
+        }
+        Ok(())
+    }
+
     /// Runs a graph whose tensors all have memory that this device can use, and waits for it.
     pub fn compute(&self, graph: &Graph<'_>) -> Result<()> {
         for node in graph.nodes() {
@@ -66,9 +77,14 @@ impl Backend {
                 let buffer = t.buffer();
                 // SAFETY: the buffer is checked for null first, then valid as long as its context.
                 let usable = !buffer.is_null()
-                    && unsafe { sys::ggml_backend_supports_buft(self.raw(), sys::ggml_backend_buffer_get_type(buffer)) };
+                    && unsafe {
+                        sys::ggml_backend_supports_buft(self.raw(), sys::ggml_backend_buffer_get_type(buffer))
+                    };
                 if !usable {
-                    return Err(Error::Graph(format!("{t:?} has no memory that device '{}' can use", self.device().name())));
+                    return Err(Error::Graph(format!(
+                        "{t:?} has no memory that device '{}' can use",
+                        self.device().name()
+                    )));
                 }
             }
             if !node.is_free() && !self.device().supports(node) {
@@ -76,17 +92,19 @@ impl Backend {
             }
         }
         // SAFETY: every tensor of the graph has memory that the backend can use, and every op is supported.
-        let status = unsafe { sys::ggml_backend_graph_compute(self.raw(), graph.raw()) };
-        check_status(status, self.device())
+        check_computed(self.device(), || unsafe { sys::ggml_backend_graph_compute(self.raw(), graph.raw()) })
     }
 }
 
-pub(crate) fn check_status(status: sys::ggml_status, device: Device) -> Result<()> {
+/// Runs a computation and turns its status, with what was logged meanwhile, into a result.
+pub(crate) fn check_computed(device: Device, compute: impl FnOnce() -> sys::ggml_status) -> Result<()> {
+    let (status, said) = capture_errors(compute);
     let status = match status {
-        sys::GGML_STATUS_SUCCESS => return Ok(()),
-        sys::GGML_STATUS_ALLOC_FAILED => "out of memory",
-        sys::GGML_STATUS_ABORTED => "aborted",
+        sys::GGML_STATUS_SUCCESS if said.is_empty() => return Ok(()),
+        sys::GGML_STATUS_SUCCESS => "finished with errors",
+        sys::GGML_STATUS_ALLOC_FAILED => "ran out of memory",
+        sys::GGML_STATUS_ABORTED => "was aborted",
         _ => "failed",
     };
-    Err(Error::Compute { device: device.name().to_owned(), status })
+    Err(Error::Compute { device: device.name().to_owned(), status, said })
 }

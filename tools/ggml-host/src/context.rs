@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
+use crate::logging::capture_errors;
 use crate::{Backend, Device, Error, Result, Tensor, Type, Usage};
 
 /// Owns the descriptions of tensors, the buffers with their bytes, and the schedulers of its graphs.
@@ -92,10 +93,12 @@ impl Context {
             return Ok(0);
         }
         // SAFETY: the context is valid, and the buffer type belongs to a loaded device.
-        let buffer = unsafe { sys::ggml_backend_alloc_ctx_tensors_from_buft(self.raw(), device.buffer_type()) };
+        let (buffer, said) = capture_errors(|| unsafe {
+            sys::ggml_backend_alloc_ctx_tensors_from_buft(self.raw(), device.buffer_type())
+        });
         if buffer.is_null() {
             let bytes = missing.iter().filter(|t| t.view_of().is_none()).map(|t| t.bytes()).sum();
-            return Err(Error::OutOfMemory { device: device.name().to_owned(), what: what.to_owned(), bytes });
+            return Err(Error::OutOfMemory { device: device.name().to_owned(), what: what.to_owned(), bytes, said });
         }
         let usage = match usage {
             Usage::Any => sys::GGML_BACKEND_BUFFER_USAGE_ANY,

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::logging::capture_errors;
+use crate::logging::capture;
 use crate::tensor::static_str;
 use crate::{Error, Result, Tensor};
 
@@ -28,21 +28,30 @@ pub fn load_installed_backends() -> Result<()> {
     Ok(())
 }
 
-/// Loads one plugin by its path and returns the devices it brought.
-pub fn load_plugin(path: &Path) -> Result<Vec<Device>> {
+/// A plugin that was loaded.
+#[derive(Debug)]
+pub struct Plugin {
+    /// The devices it brought.
+    pub devices: Vec<Device>,
+    /// What it logged as warnings or errors meanwhile, such as why it has no devices; needs [`crate::forward_logs`].
+    pub said: String,
+}
+
+/// Loads one plugin by its path.
+pub fn load_plugin(path: &Path) -> Result<Plugin> {
     let failed = |reason: String| Error::Plugin { path: path.display().to_string(), reason };
     if !path.is_file() {
         return Err(failed("no such file".to_owned()));
     }
     let c = c_path(path)?;
     // SAFETY: the caller chose the library; ggml checks its interface version.
-    let (reg, log) = capture_errors(|| unsafe { sys::ggml_backend_load(c.as_ptr()) });
+    let (reg, said) = capture(log::Level::Warn, || unsafe { sys::ggml_backend_load(c.as_ptr()) });
     if reg.is_null() {
-        return Err(failed(if log.is_empty() { "it refused this engine or this system".to_owned() } else { log }));
+        return Err(failed(if said.is_empty() { "it refused this engine or this system".to_owned() } else { said }));
     }
     // SAFETY: registries and their devices live as long as the program, since we never unload one.
     let devices = unsafe { (0..sys::ggml_backend_reg_dev_count(reg)).map(|i| sys::ggml_backend_reg_dev_get(reg, i)) };
-    Ok(devices.filter_map(Device::from_raw).collect())
+    Ok(Plugin { devices: devices.filter_map(Device::from_raw).collect(), said })
 }
 
 /// All devices of all loaded backends, in the order in which they were loaded.

@@ -18,7 +18,7 @@ pub enum Error {
     #[error("device '{0}' cannot be opened")]
     Open(String),
     /// A buffer could not be had.
-    #[error("out of memory on device '{device}': {what} needs {} MiB", mib(*.bytes))]
+    #[error("out of memory on device '{device}': {what} needs {} MiB{}", mib(*.bytes), note(.said))]
     OutOfMemory {
         /// Name of the device.
         device: String,
@@ -26,6 +26,16 @@ pub enum Error {
         what: String,
         /// Size in bytes.
         bytes: usize,
+        /// What the backend logged, if anything.
+        said: String,
+    },
+    /// A backend reported an error while it moved the bytes of a tensor.
+    #[error("tensor '{tensor}': {said}")]
+    Transfer {
+        /// Name of the tensor.
+        tensor: String,
+        /// What the backend logged.
+        said: String,
     },
     /// Tensor bytes were accessed outside of the tensor, or before it had memory.
     #[error("tensor '{tensor}': bytes {offset}..{} are not within its {size} bytes of memory", offset + len)]
@@ -51,12 +61,14 @@ pub enum Error {
     #[error("graph: {0}")]
     Graph(String),
     /// The device reported a failed computation.
-    #[error("computation failed on device '{device}': {status}")]
+    #[error("device '{device}': the computation {status}{}", note(.said))]
     Compute {
         /// Name of the device, or of the first one of a plan.
         device: String,
-        /// ggml's word for what happened.
+        /// What ggml's status means.
         status: &'static str,
+        /// What the backend logged, if anything.
+        said: String,
     },
     /// A type has no conversion from or to f32 here.
     #[error("type {0} cannot be converted {1} f32")]
@@ -89,4 +101,8 @@ pub enum Error {
 
 fn mib(bytes: usize) -> String {
     format!("{:.1}", bytes as f64 / (1024.0 * 1024.0))
+}
+
+fn note(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
 }

@@ -21,6 +21,14 @@ impl<'c> Graph<'c> {
         Graph { ptr: NonNull::new(ptr).expect("ggml returned a graph"), context }
     }
 
+    /// A graph of one node whose operands hold their values already.
+    pub(crate) fn single(context: &'c Context, node: Tensor<'c>) -> Graph<'c> {
+        let graph = Graph::new(context, 1);
+        // SAFETY: the graph has room for one node, which outlives 'c.
+        unsafe { sys::ggml_graph_add_node(graph.raw(), node.ptr.as_ptr()) };
+        graph
+    }
+
     pub(crate) fn raw(&self) -> *mut sys::ggml_cgraph {
         self.ptr.as_ptr()
     }
@@ -66,19 +74,6 @@ impl<'c> Graph<'c> {
             let n: c_int = sys::ggml_graph_n_nodes(self.raw());
             (0..n).map(|i| Tensor::from_raw(sys::ggml_graph_node(self.raw(), i))).collect()
         }
-    }
-
-    /// Graphs of one node each, in order, for runs that look at every result. Leafs and views are left out.
-    ///
-    /// The context needs room for as many further graphs of one node.
-    pub fn single_nodes(&self) -> Vec<Graph<'c>> {
-        let single = |node: Tensor<'c>| {
-            let graph = Graph::new(self.context, 1);
-            // SAFETY: the graph has room for one node.
-            unsafe { sys::ggml_graph_add_node(graph.raw(), node.ptr.as_ptr()) };
-            graph
-        };
-        self.nodes().into_iter().filter(|n| !n.is_free()).map(single).collect()
     }
 }
 

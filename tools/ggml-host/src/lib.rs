@@ -22,7 +22,9 @@ mod tensor;
 
 pub use backend::Backend;
 pub use context::Context;
-pub use device::{Device, DeviceKind, devices, engine_version, find_device, load_installed_backends, load_plugin};
+pub use device::{
+    Device, DeviceKind, Plugin, devices, engine_version, find_device, load_installed_backends, load_plugin,
+};
 pub use error::Error;
 pub use graph::Graph;
 pub use logging::{capture_errors, forward_logs};

@@ -90,7 +90,8 @@ impl Model {
             let mut adapters = [adapter.ptr.as_ptr()];
             let mut scales = [1.0f32];
             // SAFETY: one adapter with one scale, both valid.
-            let rc = unsafe { sys::llama_set_adapters_lora(ptr.as_ptr(), adapters.as_mut_ptr(), 1, scales.as_mut_ptr()) };
+            let rc =
+                unsafe { sys::llama_set_adapters_lora(ptr.as_ptr(), adapters.as_mut_ptr(), 1, scales.as_mut_ptr()) };
             if rc != 0 {
                 return Err(failed(format!("the adapter was refused with code {rc}")));
             }

@@ -132,7 +132,9 @@ impl Context {
         // SAFETY: the context and all operands are valid for 'c; ggml checks the shapes.
         unsafe {
             let c = self.raw();
-            Tensor::from_raw(sys::ggml_rope_ext(c, x, positions, factors, dims, mode, 0, base, scale, 0.0, 1.0, 32.0, 1.0))
+            Tensor::from_raw(sys::ggml_rope_ext(
+                c, x, positions, factors, dims, mode, 0, base, scale, 0.0, 1.0, 32.0, 1.0,
+            ))
         }
     }
 

@@ -5,7 +5,8 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::backend::check_status;
+use crate::backend::check_computed;
+use crate::logging::capture_errors;
 use crate::{Backend, Device, DeviceKind, Error, Graph, Result, Tensor};
 
 /// An allocated graph. Its memory belongs to the graph's context, so results stay readable while that lives.
@@ -30,7 +31,8 @@ impl<'c> Plan<'c> {
         let nodes = graph.nodes();
         for &node in nodes.iter().filter(|n| !n.is_free()) {
             let placed = !node.buffer().is_null();
-            let refused = |device: Device| Error::Unsupported { device: device.name().to_owned(), op: node.describe_op() };
+            let refused =
+                |device: Device| Error::Unsupported { device: device.name().to_owned(), op: node.describe_op() };
             if !first.device().supports(node) && (placed || !last.device().supports(node)) {
                 return Err(refused(first.device()));
             }
@@ -44,10 +46,17 @@ impl<'c> Plan<'c> {
         let scheduler = NonNull::new(scheduler).ok_or_else(|| Error::Graph("no scheduler".to_owned()))?;
         graph.context().keep(scheduler.as_ptr(), backends.to_vec());
         // SAFETY: scheduler and graph are valid, and the context keeps both while the tensors can be reached.
-        if !unsafe { sys::ggml_backend_sched_alloc_graph(scheduler.as_ptr(), graph.raw()) } {
+        let allocate = || unsafe { sys::ggml_backend_sched_alloc_graph(scheduler.as_ptr(), graph.raw()) };
+        let (allocated, said) = capture_errors(allocate);
+        if !allocated {
             let device = first.device().name().to_owned();
             let bytes = nodes.iter().filter(|n| n.buffer().is_null()).map(Tensor::bytes).max().unwrap_or(0);
-            return Err(Error::OutOfMemory { device, what: "the graph's memory, with a largest tensor that".to_owned(), bytes });
+            return Err(Error::OutOfMemory {
+                device,
+                what: "the graph's largest tensor alone".to_owned(),
+                bytes,
+                said,
+            });
         }
         Ok(Plan { scheduler, graph, device: first.device() })
     }
@@ -55,8 +64,9 @@ impl<'c> Plan<'c> {
     /// Runs the graph and waits for it.
     pub fn compute(&mut self) -> Result<()> {
         // SAFETY: the graph is allocated in this scheduler.
-        let status = unsafe { sys::ggml_backend_sched_graph_compute(self.scheduler.as_ptr(), self.graph.raw()) };
-        check_status(status, self.device)
+        check_computed(self.device, || unsafe {
+            sys::ggml_backend_sched_graph_compute(self.scheduler.as_ptr(), self.graph.raw())
+        })
     }
 
     /// The graph.

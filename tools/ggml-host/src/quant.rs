@@ -35,7 +35,7 @@ pub fn quantize(dtype: Type, row: usize, values: &[f32]) -> Result<Vec<u8>> {
     if !possible {
         return Err(Error::Convert(dtype.name(), "from"));
     }
-    if row == 0 || row % dtype.block_len() != 0 || values.len() % row != 0 {
+    if row == 0 || !row.is_multiple_of(dtype.block_len()) || !values.len().is_multiple_of(row) {
         let (n, block) = (values.len(), dtype.block_len());
         return Err(Error::Graph(format!("{n} values in rows of {row} do not fill blocks of {block} of type {dtype}")));
     }

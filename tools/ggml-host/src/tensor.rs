@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
+use crate::logging::capture_errors;
 use crate::{Context, Error, Result};
 
 /// An element type of ggml.
@@ -180,7 +181,11 @@ impl<'c> Tensor<'c> {
     pub fn is_free(&self) -> bool {
         matches!(
             self.raw().op,
-            sys::GGML_OP_NONE | sys::GGML_OP_RESHAPE | sys::GGML_OP_VIEW | sys::GGML_OP_PERMUTE | sys::GGML_OP_TRANSPOSE
+            sys::GGML_OP_NONE
+                | sys::GGML_OP_RESHAPE
+                | sys::GGML_OP_VIEW
+                | sys::GGML_OP_PERMUTE
+                | sys::GGML_OP_TRANSPOSE
         )
     }
 
@@ -233,24 +238,33 @@ impl<'c> Tensor<'c> {
     pub fn set_bytes(&self, offset: usize, data: &[u8]) -> Result<()> {
         self.check_range(offset, data.len())?;
         // SAFETY: the range lies within the tensor, which has memory.
-        unsafe { sys::ggml_backend_tensor_set(self.ptr.as_ptr(), data.as_ptr().cast(), offset, data.len()) };
-        Ok(())
+        self.transfer(|| unsafe {
+            sys::ggml_backend_tensor_set(self.ptr.as_ptr(), data.as_ptr().cast(), offset, data.len());
+        })
     }
 
     /// Reads bytes at a byte offset.
     pub fn get_bytes(&self, offset: usize, out: &mut [u8]) -> Result<()> {
         self.check_range(offset, out.len())?;
         // SAFETY: the range lies within the tensor, which has memory.
-        unsafe { sys::ggml_backend_tensor_get(self.ptr.as_ptr(), out.as_mut_ptr().cast(), offset, out.len()) };
-        Ok(())
+        self.transfer(|| unsafe {
+            sys::ggml_backend_tensor_get(self.ptr.as_ptr(), out.as_mut_ptr().cast(), offset, out.len());
+        })
     }
 
     /// Fills bytes at a byte offset with one value.
     pub fn fill_bytes(&self, value: u8, offset: usize, len: usize) -> Result<()> {
         self.check_range(offset, len)?;
         // SAFETY: the range lies within the tensor, which has memory.
-        unsafe { sys::ggml_backend_tensor_memset(self.ptr.as_ptr(), value, offset, len) };
-        Ok(())
+        self.transfer(|| unsafe { sys::ggml_backend_tensor_memset(self.ptr.as_ptr(), value, offset, len) })
+    }
+
+    /// ggml's transfers return nothing: what a backend logs as an error is the only sign of a failure.
+    fn transfer(&self, call: impl FnOnce()) -> Result<()> {
+        match capture_errors(call) {
+            ((), said) if said.is_empty() => Ok(()),
+            ((), said) => Err(Error::Transfer { tensor: self.name(), said }),
+        }
     }
 
     /// Writes all elements of an F32 tensor.

@@ -103,12 +103,20 @@ impl Writer {
         // SAFETY: the context is valid.
         let known = unsafe { sys::gguf_find_tensor(self.ptr.as_ptr(), c.as_ptr()) } >= 0;
         if known || name.len() > 63 || self.data.len() == self.room {
-            return Err(Error::Graph(format!("tensor '{name}': a file's names are unique, of 63 bytes at most, {} in all", self.room)));
+            return Err(Error::Graph(format!(
+                "tensor '{name}': a file's names are unique, of 63 bytes at most, {} in all",
+                self.room
+            )));
+        }
+        let row = extents.first().copied().unwrap_or(0);
+        let bytes = dtype.row_bytes(row) * extents.iter().skip(1).product::<usize>();
+        if !row.is_multiple_of(dtype.block_len()) || bytes != data.len() || extents.len() > 4 {
+            let (n, axes) = (data.len(), extents.len());
+            return Err(Error::Graph(format!(
+                "tensor '{name}' of type {dtype} and extents {extents:?} ({axes} axes) is not {n} bytes"
+            )));
         }
         let t = self.descriptions.tensor(dtype, extents).named(name)?;
-        if t.bytes() != data.len() {
-            return Err(Error::Graph(format!("tensor '{name}' takes {} bytes, not {}", t.bytes(), data.len())));
-        }
         // SAFETY: ggml copies the description; the name is new.
         unsafe { sys::gguf_add_tensor(self.ptr.as_ptr(), t.ptr.as_ptr()) };
         self.data.push(data);

@@ -1,0 +1,61 @@
+//! The plugin in whole runs. They need `libggml_fblayout.so` beside the program and a Vulkan device; `./x test` sees to both.
+
+mod common;
+
+use common::{Bench, assert_refused, metrics, model, nmse, tensor_f32};
+use ggml_host::Type;
+use ggml_host::gguf::Reader;
+
+const DEVICE: &str = "FBLayout0";
+
+/// Runs on a device from the same seeded adapter, and returns the losses.
+fn losses(bench: &Bench, environment: &[(&str, &str)], device: &str, base: &str) -> Vec<f64> {
+    let common = ["--model", "{}/input.gguf", "--init", "random", "--steps", "8", "--lr", "2e-4", "--no-generate"];
+    let grads = format!("{{}}/input-{device}.gguf");
+    let own = ["--device", device, "--base-type", base, "--grads-out", &grads];
+    let output = bench.run_with(environment, &[&common[..], &own[..]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{device} {base} {environment:?}: {stderr}");
+    for word in ["WARN", "ERROR"] {
+        assert!(!stderr.contains(word), "{device} {base} {environment:?}: {stderr}");
+    }
+    for line in metrics(bench) {
+        assert_eq!((&line["splits"], &line["cpu_nodes"]), (&1.into(), &0.into()), "one device runs the whole step");
+    }
+    metrics(bench).iter().map(|line| line["loss"].as_f64().unwrap()).collect()
+}
+
+#[test]
+#[ignore = "needs the plugin and a Vulkan device; ./x test runs it"]
+fn losses_and_gradients_are_those_of_the_cpu() {
+    let bench = Bench::new();
+    for stored in [Type::F32, Type::F16, Type::Q8_0, Type::Q4_1] {
+        std::fs::write(bench.path("input.gguf"), model("llama", stored)).unwrap();
+        let want = losses(&bench, &[], "CPU", "f32");
+        for storage in ["buffer", "image"] {
+            let environment = [("FBL_STORAGE", storage), ("FBL_VALIDATION", "sync")];
+            let got = losses(&bench, &environment, DEVICE, "keep");
+            for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+                let error = (got - want).abs() / want;
+                assert!(error <= 1e-4, "{stored} {storage} step {}: {got} {want}", step + 1);
+            }
+            let (ours, theirs) = (bench.path(&format!("input-{DEVICE}.gguf")), bench.path("input-CPU.gguf"));
+            for tensor in Reader::open(&theirs).unwrap().tensors() {
+                let error = nmse(&tensor_f32(&ours, &tensor.name), &tensor_f32(&theirs, &tensor.name));
+                assert!(error <= 1e-6, "{stored} {storage} gradient of {}: NMSE {error:.2e}", tensor.name);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the plugin and a Vulkan device; ./x test runs it"]
+fn too_little_device_memory_is_one_line() {
+    let bench = Bench::new();
+    // From less than the weights need to less than the step needs.
+    for heap in ["65536", "524288", "1048576"] {
+        let limits = format!("{{\"heap_bytes\":{heap}}}");
+        let output = bench.run_with(&[("FBL_LIMITS", &limits)], &["--device", DEVICE]);
+        assert_refused(&bench, &output, &["memory", heap]);
+    }
+}

@@ -1,5 +1,6 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
+mod bound;
 mod build;
 mod hazards;
 mod home;
@@ -7,6 +8,7 @@ mod memory;
 mod pack;
 mod report;
 
+pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
 pub use memory::{Footprint, Size};

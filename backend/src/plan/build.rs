@@ -37,6 +37,7 @@ pub fn plan(
         dispatches: steps.len(),
         barriers: steps.iter().filter(|s| s.barrier).count(),
         arena_bytes: buffer_arena + image_arena,
+        peak: memory::peak(&slots, &sizes, &steps),
         ..Report::default()
     };
     for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {

@@ -9,7 +9,7 @@ mod report;
 
 pub use build::{plan, supports};
 pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
-pub use memory::{Footprint, Size};
+pub use memory::{Footprint, Peak, Size};
 pub use report::{Report, Transform, TransformKind, Verdict};
 
 use crate::graph::{DType, Shape, ValueId};

@@ -125,9 +125,25 @@ impl Vocabulary<'_> {
         self.len() == 0
     }
 
+    fn contains(&self, token: Token) -> bool {
+        usize::try_from(token).is_ok_and(|t| t < self.len())
+    }
+
+    /// Whether texts can be tokenized: some files carry no tokenizer.
+    pub fn has_tokenizer(&self) -> bool {
+        // SAFETY: the vocabulary is valid.
+        unsafe { sys::llama_vocab_type(self.ptr) != sys::LLAMA_VOCAB_TYPE_NONE }
+    }
+
     /// The tokens of a text. Control tokens written in the text count as such; `begin` adds what the model wants at the
     /// beginning of an input.
     pub fn tokenize(&self, text: &str, begin: bool) -> Result<Vec<Token>> {
+        if !self.has_tokenizer() {
+            return Err(Error::Llama {
+                what: "tokenizing".to_owned(),
+                reason: "the model has no tokenizer".to_owned(),
+            });
+        }
         let mut tokens = vec![0; text.len() + 8];
         // SAFETY: source and destination are valid for the lengths passed.
         let n = unsafe {
@@ -145,6 +161,9 @@ impl Vocabulary<'_> {
     /// The bytes that a token stands for; with `special`, control tokens are written out.
     pub fn piece(&self, token: Token, special: bool) -> Vec<u8> {
         let mut bytes = vec![0u8; 64];
+        if !self.contains(token) {
+            return Vec::new();
+        }
         loop {
             // SAFETY: the destination is valid for the length passed.
             let n = unsafe {
@@ -194,7 +213,7 @@ impl Vocabulary<'_> {
 
     /// The vocabulary's own spelling of a token, such as `<|im_end|>`.
     pub fn spelling(&self, token: Token) -> String {
-        if token < 0 || token as usize >= self.len() {
+        if !self.contains(token) {
             return String::new();
         }
         // SAFETY: the token is in the vocabulary, which keeps its texts NUL-terminated.
@@ -225,7 +244,7 @@ impl Session<'_> {
             return Err(failed(format!("the session has room for 1 to {} more", self.room - self.used)));
         }
         let vocabulary = self.vocabulary.len();
-        if let Some(bad) = tokens.iter().find(|&&t| t < 0 || t as usize >= vocabulary) {
+        if let Some(bad) = tokens.iter().find(|&&t| !self.vocabulary.contains(t)) {
             return Err(failed(format!("token {bad} is not in the vocabulary of {vocabulary}")));
         }
         let n = tokens.len();

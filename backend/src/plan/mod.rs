@@ -6,6 +6,8 @@ mod home;
 mod memory;
 mod pack;
 mod report;
+#[cfg(test)]
+mod tests;
 
 pub use build::{plan, supports};
 pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};

@@ -4,6 +4,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Once;
 
 use llama_cpp_sys_2 as sys;
 
@@ -21,10 +22,12 @@ pub fn engine_version() -> &'static str {
 ///
 /// Only that folder is searched, never the executable's or the working one: a stray library there could take a backend's place.
 pub fn load_installed_backends() -> Result<()> {
+    // ggml's registry has no lock of its own: a second caller must find the first one's work done.
+    static LOADED: Once = Once::new();
     let dir = sys::BACKENDS_DIR.expect("llama-cpp-sys-2 was built with dynamic-backends");
     let dir = c_path(Path::new(dir))?;
-    // SAFETY: loads shared libraries that belong to the engine; ggml ignores those already registered.
-    unsafe { sys::ggml_backend_load_all_from_path(dir.as_ptr()) };
+    // SAFETY: loads shared libraries that belong to the engine.
+    LOADED.call_once(|| unsafe { sys::ggml_backend_load_all_from_path(dir.as_ptr()) });
     Ok(())
 }
 

@@ -45,6 +45,8 @@ impl Model {
             params.devices = no_devices.as_mut_ptr();
             params.n_gpu_layers = 0;
             params.vocab_only = vocab_only;
+            // Plain buffers only: repacked weights take no adapter, and some are for instructions that a guest may lack.
+            params.use_extra_bufts = false;
             sys::llama_model_load_from_file(c.as_ptr(), params)
         });
         let what = format!("loading '{}'", path.display());

@@ -1,5 +1,6 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
+mod bound;
 mod build;
 mod hazards;
 mod home;
@@ -9,6 +10,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
 pub use memory::{Footprint, Peak, Size};

@@ -5,7 +5,7 @@ use crate::graph::{DType, Shape};
 use crate::kernels::StorageKind;
 use crate::layout::{Illegal, Layout, TileTarget};
 
-use super::PlanError;
+use super::{PlanError, Policy};
 
 /// Which storage tensors get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,6 +32,15 @@ impl std::str::FromStr for StorageChoice {
     }
 }
 
+/// What a caller asks of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PlanOptions {
+    /// What tensors live in.
+    pub storage: StorageChoice,
+    /// How layouts are treated.
+    pub policy: Policy,
+}
+
 /// Physical storage of a tensor: its layout and the box of 16-byte texels that holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Home {
@@ -52,13 +61,15 @@ impl Home {
     ///
     /// A buffer has as many rows as it has room for. Where the tensor must be an image, rows beyond the image limit are folded
     /// beside the first ones.
-    pub fn of(dtype: DType, shape: &Shape, limits: &Limits, choice: StorageChoice) -> Result<Self, PlanError> {
+    pub fn of(dtype: DType, shape: &Shape, limits: &Limits, options: PlanOptions) -> Result<Self, PlanError> {
+        let choice = options.storage;
         let home = |max_y| {
             let layout = match dtype.quant_texels() {
-                None => {
+                None if options.policy.tiles() => {
                     let target = TileTarget { warp: limits.subgroup_size, line_texels: LINE_TEXELS };
                     Layout::rtile_for(shape, dtype.lanes(), limits.max_image_2d, max_y, target)
                 }
+                None => Layout::rtile(shape, dtype.lanes(), 1, 1, limits.max_image_2d, max_y),
                 Some(q) => {
                     let slots = limits.max_image_2d / (QUANT_ROWS * q + 1) * QUANT_ROWS;
                     Layout::rtile(shape, dtype.lanes(), 1, QUANT_ROWS, slots, max_y)
@@ -140,7 +151,7 @@ mod tests {
         for vocab in [128_256, 151_936, 256_000, 262_144] {
             for dtype in [DType::F32, DType::F16, DType::Q8_0, DType::Q4_1] {
                 for shape in [[2304, vocab, 1, 1], [vocab, 512, 1, 1]] {
-                    let home = Home::of(dtype, &shape, &limits, StorageChoice::Auto).unwrap();
+                    let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
                     let by_need = home.bytes() > limits.max_storage_buffer_range;
                     assert_eq!(home.kind == StorageKind::Image, by_need, "{dtype:?} {shape:?}");
                     assert!(home.kind == StorageKind::Buffer || home.width.max(home.height) <= limits.max_image_2d);
@@ -161,7 +172,7 @@ mod tests {
             (DType::Q8_0, [32, 300, 1, 1]),
             (DType::Q4_1, [64, 150, 1, 1]),
         ] {
-            let home = Home::of(dtype, &shape, &limits, StorageChoice::Auto).unwrap();
+            let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
             assert!(home.kind == StorageKind::Image && home.width.max(home.height) <= 32, "{dtype:?} {shape:?}");
             let count = crate::graph::Desc { dtype, shape }.bytes();
             let bytes: Vec<u8> = (0..count).map(|i| (i % 251) as u8).collect();
@@ -173,7 +184,10 @@ mod tests {
     #[test]
     fn bounded_dispatches_get_images_sooner() {
         let limits = Limits { max_bound_bytes: 128 << 20, ..Limits::for_tests() };
-        let kind = |shape, choice| Home::of(DType::F32, &shape, &limits, choice).unwrap().kind;
+        let kind = |shape, storage| {
+            let options = PlanOptions { storage, ..PlanOptions::default() };
+            Home::of(DType::F32, &shape, &limits, options).unwrap().kind
+        };
         assert_eq!(kind([2048, 2048, 1, 1], StorageChoice::Auto), StorageKind::Buffer);
         assert_eq!(kind([2048, 2052, 1, 1], StorageChoice::Auto), StorageKind::Image);
         assert_eq!(kind([4, 1_050_000, 1, 1], StorageChoice::Auto), StorageKind::Image, "by folding its rows");
@@ -183,7 +197,7 @@ mod tests {
     #[test]
     fn what_no_storage_holds_is_refused_with_both_limits() {
         let limits = Limits { max_image_2d: 64, max_storage_buffer_range: 1 << 10, ..Limits::for_tests() };
-        let error = Home::of(DType::F32, &[400, 300, 1, 1], &limits, StorageChoice::Auto).unwrap_err().to_string();
+        let error = Home::of(DType::F32, &[400, 300, 1, 1], &limits, PlanOptions::default()).unwrap_err().to_string();
         assert!(error.contains("image limit of 64 texels") && error.contains("range of 1024 bytes"), "{error}");
     }
 }

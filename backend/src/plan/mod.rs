@@ -6,12 +6,16 @@ mod hazards;
 mod home;
 mod memory;
 mod pack;
+mod policy;
 mod report;
+#[cfg(test)]
+mod tests;
 
 pub use bound::UpperBound;
 pub use build::{plan, supports};
-pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
-pub use memory::{Footprint, Size};
+pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
+pub use memory::{Footprint, Peak, Size};
+pub use policy::Policy;
 pub use report::{Report, Transform, TransformKind, Verdict};
 
 use crate::graph::{DType, Shape, ValueId};

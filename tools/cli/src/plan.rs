@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use fblayout::device::Limits;
 use fblayout::graph::{DType, Graph};
-use fblayout::plan::{Plan, Report, StorageChoice, TransformKind, Verdict};
+use fblayout::plan::{Plan, PlanOptions, Policy, Report, StorageChoice, TransformKind, Verdict};
 use fblayout_models::{Options, Training};
 use serde::Serialize;
 
@@ -37,6 +37,9 @@ pub struct Arguments {
     /// What tensors live in: auto, buffer or image
     #[arg(long, default_value = "auto")]
     storage: StorageChoice,
+    /// How layouts are treated: rtile+maps, rtile, honest-rowmajor, layout-reuse or convert-always
+    #[arg(long, default_value = "rtile+maps")]
+    policy: Policy,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -77,7 +80,8 @@ fn training(arguments: &Arguments) -> Training {
 /// Plans and prints.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let config = fblayout_models::find(&arguments.model)?;
-    let target = Target::find(&arguments.device, arguments.storage)?;
+    let Arguments { storage, policy, .. } = *arguments;
+    let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let start = Instant::now();
@@ -101,6 +105,7 @@ struct Told<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     rank: Option<u32>,
     device: &'a str,
+    policy: Policy,
     nodes: usize,
     dispatches: usize,
     barriers: usize,
@@ -146,6 +151,7 @@ impl<'a> Told<'a> {
             batch: arguments.batch,
             rank: (!arguments.full).then_some(arguments.rank),
             device: &arguments.device,
+            policy: arguments.policy,
             nodes: graph.nodes.len(),
             dispatches: report.dispatches,
             barriers: report.barriers,

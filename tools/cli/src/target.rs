@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::{Limits, LimitsClamp};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
-use fblayout::plan::{self, Plan, StorageChoice, UpperBound};
+use fblayout::plan::{self, Plan, PlanOptions, UpperBound};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -35,30 +35,30 @@ pub enum Target {
     Limits {
         /// The limits.
         limits: Limits,
-        /// What tensors live in.
-        storage: StorageChoice,
+        /// How to plan.
+        options: PlanOptions,
     },
 }
 
 impl Target {
     /// The device of that name: `present`, a preset, or limits as JSON. `FBL_LIMITS` clamps the device present alone.
-    pub fn find(name: &str, storage: StorageChoice) -> Result<Self, Box<dyn std::error::Error>> {
+    pub fn find(name: &str, plan: PlanOptions) -> Result<Self, Box<dyn std::error::Error>> {
         if name == PRESENT {
-            let options = EngineOptions { storage, ..EngineOptions::from_env()? };
+            let options = EngineOptions { plan, ..EngineOptions::from_env()? };
             return Ok(Self::Present(Engine::open(0, &options)?));
         }
         let clamp =
             LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
-        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), storage })
+        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan })
     }
 
     /// Plans a graph as the engine would before it records it.
     pub fn plan(&self, graph: &Graph) -> Result<Plan, fblayout::engine::Error> {
         match self {
             Self::Present(engine) => engine.plan(graph),
-            Self::Limits { limits, storage } => {
+            Self::Limits { limits, options } => {
                 graph.verify()?;
-                Ok(plan::plan(graph, limits, *storage, &UpperBound(limits))?)
+                Ok(plan::plan(graph, limits, *options, &UpperBound(limits))?)
             }
         }
     }

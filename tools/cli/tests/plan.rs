@@ -59,6 +59,18 @@ fn training_everything_takes_more_memory() {
 }
 
 #[test]
+fn policies_differ_in_what_they_move() {
+    let explicit = |policy: &str| {
+        let told = json(&["--model", "qwen3-1.7b", "--seq", "64", "--device", "amd-wave64", "--policy", policy]);
+        assert_eq!(told["policy"], policy);
+        told["transforms"]["explicit"].as_array().expect("a list").len()
+    };
+    let [maps, rtile, convert] = ["rtile+maps", "rtile", "convert-always"].map(explicit);
+    assert!(maps < rtile && rtile < convert, "{maps}, {rtile}, {convert}");
+    assert!(refusal(&["--model", "qwen3-1.7b", "--device", "amd-wave64", "--policy", "none"]).contains("rtile+maps"));
+}
+
+#[test]
 fn the_report_names_kinds_and_memory() {
     let output = plan(&["--model", "gemma-3-1b", "--seq", "64", "--device", "amd-wave64"]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");

@@ -1,10 +1,10 @@
 //! Random graphs of several nodes whose every result is exact in f32, so that the device must agree bit for bit, whatever the
 //! plan does with copies, memory and order.
 
-use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, Unary, ValueId, encode};
+use fblayout::graph::{Binary, Contents, DType, Desc, Graph, Op, Operand, Shape, Unary, ValueId, encode};
 
 use crate::fill::Random;
-use crate::reference::{Contents, contents, operands, step};
+use crate::reference::contents;
 use crate::{Fill, tolerance};
 
 /// A graph, its data, and what it must leave.
@@ -150,9 +150,9 @@ impl Builder {
     /// Takes the graph with its new last node, if that node's result is exact.
     fn accept(&mut self, attempt: Graph) -> bool {
         let node = attempt.nodes.last().expect("a node was added");
-        let inputs = operands(node, &self.contents);
+        let inputs = node.shown(&self.contents);
         let mut after = self.contents.clone();
-        step(&attempt, node, &mut after);
+        node.step(&attempt, &mut after);
         let ids = node.inputs.iter().map(|i| i.value).chain([node.output]);
         let dtypes: Vec<DType> = ids.map(|id| attempt.values[id.index()].dtype).collect();
         let bounds = tolerance(&node.op, &inputs, &dtypes, &[after[&node.output].clone()]);

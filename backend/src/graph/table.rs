@@ -1,5 +1,6 @@
 //! The op table: one row per op, under ggml's name.
 
+use super::gradient::{self, rules as gradients};
 use super::oracle::{self, Oracle};
 use super::rules::{self, Rule, ShapeError};
 use super::{Array, Binary, Desc, Op, Rope, Shape, Unary};
@@ -42,10 +43,21 @@ pub struct Row {
     pub family: Family,
     rule: Rule,
     oracle: Oracle,
+    /// Gradients of the operands; `None` where the op has none.
+    pub(super) gradient: Option<gradient::Rule>,
 }
 
+/// A row of an op without gradient.
 const fn row(name: &'static str, operands: (usize, usize), family: Family, rule: Rule, oracle: Oracle) -> Row {
-    Row { name, min_operands: operands.0, max_operands: operands.1, updates: &[], family, rule, oracle }
+    Row { name, min_operands: operands.0, max_operands: operands.1, updates: &[], family, rule, oracle, gradient: None }
+}
+
+impl Row {
+    /// The row with a gradient rule.
+    const fn gradient(mut self, gradient: gradient::Rule) -> Self {
+        self.gradient = Some(gradient);
+        self
+    }
 }
 
 macro_rules! table {
@@ -57,40 +69,39 @@ macro_rules! table {
 }
 
 table! {
-    MUL_MAT = row("MUL_MAT", (2, 2), Family::Gemm, rules::mul_mat, oracle::gemm::mul_mat);
-    OUT_PROD = row("OUT_PROD", (2, 2), Family::Gemm, rules::out_prod, oracle::gemm::out_prod);
-    ADD = row("ADD", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    SUB = row("SUB", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    MUL = row("MUL", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    DIV = row("DIV", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    SCALE = row("SCALE", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::scale);
-    SILU = row("SILU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    NEG = row("NEG", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    SQR = row("SQR", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    SQRT = row("SQRT", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
+    MUL_MAT = row("MUL_MAT", (2, 2), Family::Gemm, rules::mul_mat, oracle::gemm::mul_mat).gradient(gradients::mul_mat);
+    OUT_PROD = row("OUT_PROD", (2, 2), Family::Gemm, rules::out_prod, oracle::gemm::out_prod).gradient(gradients::out_prod);
+    ADD = row("ADD", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::add);
+    SUB = row("SUB", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::sub);
+    MUL = row("MUL", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::mul);
+    DIV = row("DIV", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::div);
+    SCALE = row("SCALE", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::scale).gradient(gradients::scale);
+    SILU = row("SILU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::silu);
+    NEG = row("NEG", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::neg);
+    SQR = row("SQR", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::sqr);
+    SQRT = row("SQRT", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::sqrt);
+    TANH = row("TANH", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::tanh);
+    GELU = row("GELU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::gelu);
     SILU_BACK = row("SILU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::silu_back);
-    SWIGLU = row("SWIGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::swiglu);
-    RMS_NORM = row("RMS_NORM", (1, 1), Family::Rows, rules::same_shape, oracle::rows::rms_norm);
+    TANH_BACK = row("TANH_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::tanh_back);
+    GELU_BACK = row("GELU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::gelu_back);
+    SWIGLU = row("SWIGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::swiglu).gradient(gradients::swiglu);
+    GEGLU = row("GEGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::geglu).gradient(gradients::geglu);
+    RMS_NORM = row("RMS_NORM", (1, 1), Family::Rows, rules::same_shape, oracle::rows::rms_norm).gradient(gradients::rms_norm);
     RMS_NORM_BACK = row("RMS_NORM_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::rms_norm_back);
-    SOFT_MAX = row("SOFT_MAX", (1, 2), Family::Rows, rules::soft_max, oracle::rows::soft_max);
+    SOFT_MAX = row("SOFT_MAX", (1, 2), Family::Rows, rules::soft_max, oracle::rows::soft_max).gradient(gradients::soft_max);
     SOFT_MAX_BACK = row("SOFT_MAX_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::soft_max_back);
     ARGMAX = row("ARGMAX", (1, 1), Family::Rows, rules::arg_max, oracle::rows::arg_max);
-    ROPE = row("ROPE", (2, 3), Family::Rope, rules::rope, oracle::rope::rope);
-    ROPE_BACK = row("ROPE_BACK", (2, 3), Family::Rope, rules::rope, oracle::rope::rope);
-    REPEAT = row("REPEAT", (1, 1), Family::Copy, rules::repeat, oracle::moves::repeat);
-    REPEAT_BACK = row("REPEAT_BACK", (1, 1), Family::RepeatBack, rules::repeat_back, oracle::moves::repeat_back);
-    CPY = row("CPY", (1, 1), Family::Copy, rules::copy, oracle::moves::copy);
-    GET_ROWS = row("GET_ROWS", (2, 2), Family::Gather, rules::get_rows, oracle::moves::get_rows);
-    GET_ROWS_BACK = row("GET_ROWS_BACK", (2, 2), Family::Gather, rules::get_rows_back, oracle::moves::get_rows_back);
-    CROSS_ENTROPY_LOSS =
-        row("CROSS_ENTROPY_LOSS", (2, 2), Family::CrossEntropy, rules::cross_entropy, oracle::loss::cross_entropy);
-    CROSS_ENTROPY_LOSS_BACK = row(
-        "CROSS_ENTROPY_LOSS_BACK",
-        (3, 3),
-        Family::CrossEntropy,
-        rules::cross_entropy_back,
-        oracle::loss::cross_entropy_back
-    );
+    ROPE = row("ROPE", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).gradient(gradients::rope);
+    ROPE_BACK = row("ROPE_BACK", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).gradient(gradients::rope);
+    REPEAT = row("REPEAT", (1, 1), Family::Copy, rules::repeat, oracle::moves::repeat).gradient(gradients::repeat);
+    REPEAT_BACK = row("REPEAT_BACK", (1, 1), Family::RepeatBack, rules::repeat_back, oracle::moves::repeat_back).gradient(gradients::repeat_back);
+    CPY = row("CPY", (1, 1), Family::Copy, rules::copy, oracle::moves::copy).gradient(gradients::copy);
+    PAD = row("PAD", (1, 1), Family::Copy, rules::pad, oracle::moves::pad).gradient(gradients::pad);
+    GET_ROWS = row("GET_ROWS", (2, 2), Family::Gather, rules::get_rows, oracle::moves::get_rows).gradient(gradients::get_rows);
+    GET_ROWS_BACK = row("GET_ROWS_BACK", (2, 2), Family::Gather, rules::get_rows_back, oracle::moves::get_rows_back).gradient(gradients::get_rows_back);
+    CROSS_ENTROPY_LOSS = row("CROSS_ENTROPY_LOSS", (2, 2), Family::CrossEntropy, rules::cross_entropy, oracle::loss::cross_entropy).gradient(gradients::cross_entropy);
+    CROSS_ENTROPY_LOSS_BACK = row("CROSS_ENTROPY_LOSS_BACK", (3, 3), Family::CrossEntropy, rules::cross_entropy_back, oracle::loss::cross_entropy_back);
     OPT_STEP_ADAMW = Row {
         updates: &[0, 2, 3],
         ..row("OPT_STEP_ADAMW", (5, 5), Family::Optimizer, rules::adamw, oracle::optimizer::adamw)
@@ -112,8 +123,13 @@ impl Op {
             Self::Unary(Unary::Neg) => &NEG,
             Self::Unary(Unary::Sqr) => &SQR,
             Self::Unary(Unary::Sqrt) => &SQRT,
+            Self::Unary(Unary::Tanh) => &TANH,
+            Self::Unary(Unary::Gelu) => &GELU,
             Self::SiluBack => &SILU_BACK,
+            Self::TanhBack => &TANH_BACK,
+            Self::GeluBack => &GELU_BACK,
             Self::SwiGlu => &SWIGLU,
+            Self::GeGlu => &GEGLU,
             Self::RmsNorm { .. } => &RMS_NORM,
             Self::RmsNormBack { .. } => &RMS_NORM_BACK,
             Self::Rope(Rope { back: false, .. }) => &ROPE,
@@ -123,6 +139,7 @@ impl Op {
             Self::Repeat => &REPEAT,
             Self::RepeatBack => &REPEAT_BACK,
             Self::Copy => &CPY,
+            Self::Pad { .. } => &PAD,
             Self::GetRows => &GET_ROWS,
             Self::GetRowsBack => &GET_ROWS_BACK,
             Self::CrossEntropyLoss => &CROSS_ENTROPY_LOSS,
@@ -134,7 +151,7 @@ impl Op {
 }
 
 /// The output an op gives for these operands. `asked` is what the node declares: it decides for ops that take their output
-/// from the node (Copy, Repeat, RepeatBack, GetRowsBack) and must agree with the rule for all others.
+/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack) and must agree with the rule for all others.
 pub fn infer(op: &Op, inputs: &[Desc], asked: Option<Desc>) -> Result<Desc, ShapeError> {
     let row = op.row();
     rules::apply(row.name, row.min_operands..=row.max_operands, row.rule, op, inputs, asked)

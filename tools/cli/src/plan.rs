@@ -169,13 +169,13 @@ impl<'a> Told<'a> {
     }
 
     fn text(&self, report: &Report) -> String {
-        let Self { model, batch, seq, device, nodes, plan_ms, .. } = self;
+        let Self { model, batch, seq, device, policy, nodes, plan_ms, .. } = self;
         let trained = self.rank.map_or_else(|| "all parameters".to_owned(), |rank| format!("LoRA of rank {rank}"));
         let Transforms { count, bytes, eliminated, ref explicit } = self.transforms;
         let (moved, all) = (mib(explicit.iter().map(|e| e.bytes).sum()), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
         format!(
-            "{model}: {batch} x {seq} tokens, {trained}, on {device}: {nodes} nodes planned in {plan_ms:.0} ms\n\
+            "{model}: {batch} x {seq} tokens, {trained}, on {device} by {policy}: {nodes} nodes planned in {plan_ms:.0} ms\n\
              {report}\
              transforms: {eliminated} of {count} eliminated; {moved} of {all} moved\n\
              peak: {} ({certainty})",

@@ -35,7 +35,7 @@ pub enum Target {
     Limits {
         /// The limits.
         limits: Limits,
-        /// How to plan.
+        /// Storage and policy.
         options: PlanOptions,
     },
 }

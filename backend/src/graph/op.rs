@@ -104,7 +104,7 @@ pub enum Op {
         /// Added to the mean square.
         eps: f32,
     },
-    /// Rotary embedding or its gradient: operands x [hd, heads, T, B], positions I32 [T], optional frequency factors F32 [n_dims/2].
+    /// Rotary embedding or its gradient: operands x `[hd, heads, T, B]`, positions I32 `[T]`, optional frequency factors F32 `[n_dims/2]`.
     Rope(Rope),
     /// `softmax(scale * x + slope * mask)` along axis 0; operand 1, the F32 mask, is optional and repeats over axes 2, 3 by modulo.
     /// The slope is 1 (ALiBi is not supported here).
@@ -128,16 +128,16 @@ pub enum Op {
         /// Elements of the output before the box, per axis.
         before: Shape,
     },
-    /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) [n, rows], ids I32 [r] -> F32 [n, r].
+    /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) `[n, rows]`, ids I32 `[r]` -> F32 `[n, r]`.
     GetRows,
-    /// GET_ROWS_BACK: operands dy [n, r], ids I32 [r] -> [n, rows], zero where no id points; duplicates add.
+    /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
     GetRowsBack,
     /// `-(1/rows) sum labels * log_softmax(x)`: operands x, labels -> one scalar.
     CrossEntropyLoss,
     /// `(softmax(x) - labels) * g / rows`: operands g (scalar), x, labels.
     CrossEntropyLossBack,
-    /// Index of the first greatest element of each row -> I32 [rows].
+    /// Index of the first greatest element of each row -> I32 `[rows]`.
     ArgMax,
-    /// AdamW step: operands w, g, m, v, params F32[7] {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
+    /// AdamW step: operands w, g, m, v, params F32`[7]` {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
     AdamW,
 }

@@ -1,8 +1,10 @@
 //! Aliasing of compute memory: slots whose lifetimes do not overlap share bytes of one arena per storage kind.
 
+use std::collections::BTreeMap;
+
 use crate::kernels::StorageKind;
 
-use super::{Owner, Slot};
+use super::{Owner, Slot, Step};
 
 /// What a storage takes on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,44 @@ pub(super) fn assign(slots: &mut [Slot], sizes: &[Size], block: u64) -> (u64, u6
         slots[i].owner = Owner::Arena { offset };
     }
     (ends[0], ends[1])
+}
+
+/// What lives in the arenas at the step where most bytes do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Peak {
+    /// Label of that step.
+    pub step: String,
+    /// Bytes alive: no placement can do with less.
+    pub bytes: u64,
+    /// By the op that computes them, with count and bytes; the largest first.
+    pub parts: Vec<(String, usize, u64)>,
+}
+
+/// Finds the fullest step.
+pub(super) fn peak(slots: &[Slot], sizes: &[Size], steps: &[Step]) -> Peak {
+    let in_arena = || slots.iter().zip(sizes).filter(|(s, _)| matches!(s.owner, Owner::Arena { .. }));
+    let mut change = vec![0i128; steps.len() + 1];
+    for (slot, size) in in_arena() {
+        change[slot.live.0] += i128::from(size.bytes);
+        change[slot.live.1 + 1] -= i128::from(size.bytes);
+    }
+    let alive = change.iter().scan(0, |sum, c| {
+        *sum += c;
+        Some(*sum)
+    });
+    let Some((at, _)) = alive.take(steps.len()).enumerate().max_by_key(|&(i, sum)| (sum, std::cmp::Reverse(i))) else {
+        return Peak::default();
+    };
+    let mut parts: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+    for (slot, size) in in_arena().filter(|(s, _)| s.live.0 <= at && at <= s.live.1) {
+        let op = steps[slot.live.0].label.split(' ').next().unwrap_or_default();
+        let part = parts.entry(op).or_default();
+        part.0 += 1;
+        part.1 += size.bytes;
+    }
+    let mut parts: Vec<_> = parts.into_iter().map(|(op, (n, bytes))| (op.to_owned(), n, bytes)).collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.2));
+    Peak { step: steps[at].label.clone(), bytes: parts.iter().map(|part| part.2).sum(), parts }
 }
 
 struct Placed {

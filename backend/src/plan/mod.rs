@@ -1,15 +1,21 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
+mod bound;
 mod build;
 mod hazards;
 mod home;
 mod memory;
 mod pack;
+mod policy;
 mod report;
+#[cfg(test)]
+mod tests;
 
+pub use bound::UpperBound;
 pub use build::{plan, supports};
-pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
-pub use memory::{Footprint, Size};
+pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
+pub use memory::{Footprint, Peak, Size};
+pub use policy::Policy;
 pub use report::{Report, Transform, TransformKind, Verdict};
 
 use crate::graph::{DType, Shape, ValueId};

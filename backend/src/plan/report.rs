@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::Peak;
+
 /// Kind of a transform that the host wrote as a copy or a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -53,6 +55,8 @@ pub struct Report {
     pub barriers: usize,
     /// Bytes of the arenas, and what they would be without aliasing.
     pub arena_bytes: u64,
+    /// What fills the arenas.
+    pub peak: Peak,
     /// Sum of all compute storages.
     pub unaliased_bytes: u64,
     /// Bytes of results that outlive a run.
@@ -87,6 +91,11 @@ impl fmt::Display for Report {
             mib(self.arena_bytes),
             mib(self.unaliased_bytes)
         )?;
+        write!(f, "fullest at {}, {:.1} MiB alive:", self.peak.step, mib(self.peak.bytes))?;
+        for (op, n, bytes) in &self.peak.parts {
+            write!(f, " {n} x {op} {:.1}", mib(*bytes))?;
+        }
+        writeln!(f)?;
         for (kind, (gone, explicit)) in kinds {
             writeln!(f, "{kind:?}: {gone} became coordinates, {explicit} moved bytes")?;
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ggml_host::gguf::{Reader, TensorInfo};
+use ggml_host::llama::Model;
 use ggml_host::{Context, Device, Rope, RopeMode, Tensor, Type, Usage, dequantize, quantize};
 
 use crate::error::{Error, Result};
@@ -104,6 +105,21 @@ impl ModelFile {
     /// Architecture, as the file spells it.
     pub fn architecture(&self) -> &'static str {
         SUPPORTED
+    }
+
+    /// Loads the file's vocabulary; every token must have a row in the embedding.
+    pub fn load_vocabulary(&self) -> Result<Model> {
+        if self.reader.text("tokenizer.ggml.model").is_none_or(|kind| kind == "none") {
+            return Err(self.fail("has no tokenizer".to_owned()));
+        }
+        let model = Model::load_vocabulary(&self.path)?;
+        let tokens = model.vocabulary().len();
+        if tokens != self.hyper.vocabulary {
+            return Err(
+                self.fail(format!("{tokens} tokens, but {} rows in 'token_embd.weight'", self.hyper.vocabulary))
+            );
+        }
+        Ok(model)
     }
 
     fn fail(&self, rule: String) -> Error {

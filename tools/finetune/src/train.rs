@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use ggml_host::llama::Model;
 use ggml_host::{Context, Device, forward_logs};
 
 use crate::answers;
@@ -39,7 +38,7 @@ pub fn run(options: &Options) -> Result<()> {
         let rule = format!("the model's context has {} tokens", file.hyper.context);
         return Err(Error::Option { option: "--seq", value: options.seq.to_string(), rule });
     }
-    let vocabulary_only = Model::load_vocabulary(&path)?;
+    let vocabulary_only = file.load_vocabulary()?;
     let vocabulary = vocabulary_only.vocabulary();
     let spelling = |token: Option<i32>| token.map(|t| vocabulary.spelling(t)).unwrap_or_default();
     let (begin, end) = (spelling(vocabulary.begin()), spelling(vocabulary.end()));

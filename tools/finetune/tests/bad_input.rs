@@ -38,6 +38,18 @@ fn other_architecture() {
 }
 
 #[test]
+fn model_without_a_tokenizer() {
+    let bench = Bench::new();
+    let mut bytes = model("llama", Type::F32);
+    // The tokenizer's kind is a text of four bytes; "none" is as long as "gpt2".
+    let at = bytes.windows(4).position(|w| w == b"gpt2").unwrap();
+    bytes[at..at + 4].copy_from_slice(b"none");
+    std::fs::write(bench.path("input.gguf"), bytes).unwrap();
+    let output = bench.run(&["--model", "{}/input.gguf"]);
+    assert_refused(&bench, &output, &["input.gguf", "no tokenizer"]);
+}
+
+#[test]
 fn options_out_of_range() {
     let bench = Bench::new();
     for (arguments, parts) in [

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::device::c_path;
+use crate::device::{c_path, registry};
 use crate::logging::capture_errors;
 use crate::{Error, Result};
 
@@ -38,12 +38,15 @@ impl Model {
     fn open(path: &Path, vocab_only: bool) -> Result<Model> {
         let c = c_path(path)?;
         let mut no_devices: [sys::ggml_backend_dev_t; 1] = [std::ptr::null_mut()];
+        let _registry = registry();
         // SAFETY: the path and the list of devices, which ends with null, are valid during the call.
         let (ptr, log) = capture_errors(|| unsafe {
             let mut params = sys::llama_model_default_params();
             params.devices = no_devices.as_mut_ptr();
             params.n_gpu_layers = 0;
             params.vocab_only = vocab_only;
+            // Plain buffers only: repacked weights take no adapter, and some are for instructions that a guest may lack.
+            params.use_extra_bufts = false;
             sys::llama_model_load_from_file(c.as_ptr(), params)
         });
         let what = format!("loading '{}'", path.display());
@@ -60,6 +63,7 @@ impl Model {
     /// Loads a LoRA adapter for this model.
     pub fn load_adapter(&self, path: &Path) -> Result<Adapter<'_>> {
         let c = c_path(path)?;
+        let _registry = registry();
         // SAFETY: model and path are valid; the model frees its adapters.
         let (ptr, log) = capture_errors(|| unsafe { sys::llama_adapter_lora_init(self.0.as_ptr(), c.as_ptr()) });
         let what = format!("loading the adapter '{}'", path.display());
@@ -70,6 +74,7 @@ impl Model {
     /// Opens a session of at most `tokens` tokens. The cache is F32 and attention unfused, so that results are exact.
     pub fn session(&self, tokens: usize, adapter: Option<&Adapter<'_>>) -> Result<Session<'_>> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()) as i32;
+        let _registry = registry();
         // SAFETY: the model is valid.
         let (ptr, log) = capture_errors(|| unsafe {
             let mut params = sys::llama_context_default_params();
@@ -125,9 +130,25 @@ impl Vocabulary<'_> {
         self.len() == 0
     }
 
+    fn contains(&self, token: Token) -> bool {
+        usize::try_from(token).is_ok_and(|t| t < self.len())
+    }
+
+    /// Whether texts can be tokenized: some files carry no tokenizer.
+    pub fn has_tokenizer(&self) -> bool {
+        // SAFETY: the vocabulary is valid.
+        unsafe { sys::llama_vocab_type(self.ptr) != sys::LLAMA_VOCAB_TYPE_NONE }
+    }
+
     /// The tokens of a text. Control tokens written in the text count as such; `begin` adds what the model wants at the
     /// beginning of an input.
     pub fn tokenize(&self, text: &str, begin: bool) -> Result<Vec<Token>> {
+        if !self.has_tokenizer() {
+            return Err(Error::Llama {
+                what: "tokenizing".to_owned(),
+                reason: "the model has no tokenizer".to_owned(),
+            });
+        }
         let mut tokens = vec![0; text.len() + 8];
         // SAFETY: source and destination are valid for the lengths passed.
         let n = unsafe {
@@ -145,6 +166,9 @@ impl Vocabulary<'_> {
     /// The bytes that a token stands for; with `special`, control tokens are written out.
     pub fn piece(&self, token: Token, special: bool) -> Vec<u8> {
         let mut bytes = vec![0u8; 64];
+        if !self.contains(token) {
+            return Vec::new();
+        }
         loop {
             // SAFETY: the destination is valid for the length passed.
             let n = unsafe {
@@ -194,7 +218,7 @@ impl Vocabulary<'_> {
 
     /// The vocabulary's own spelling of a token, such as `<|im_end|>`.
     pub fn spelling(&self, token: Token) -> String {
-        if token < 0 || token as usize >= self.len() {
+        if !self.contains(token) {
             return String::new();
         }
         // SAFETY: the token is in the vocabulary, which keeps its texts NUL-terminated.
@@ -225,7 +249,7 @@ impl Session<'_> {
             return Err(failed(format!("the session has room for 1 to {} more", self.room - self.used)));
         }
         let vocabulary = self.vocabulary.len();
-        if let Some(bad) = tokens.iter().find(|&&t| t < 0 || t as usize >= vocabulary) {
+        if let Some(bad) = tokens.iter().find(|&&t| !self.vocabulary.contains(t)) {
             return Err(failed(format!("token {bad} is not in the vocabulary of {vocabulary}")));
         }
         let n = tokens.len();

@@ -1,5 +1,6 @@
 //! A graph placed on backends by ggml's scheduler, ready to run again and again.
 
+use std::collections::HashSet;
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
@@ -29,6 +30,7 @@ impl<'c> Plan<'c> {
             return Err(Error::Graph(format!("the last backend must be a CPU, not '{}'", last.device().name())));
         }
         let nodes = graph.nodes();
+        check_owners(&graph, &nodes)?;
         for &node in nodes.iter().filter(|n| !n.is_free()) {
             let placed = !node.buffer().is_null();
             let refused =
@@ -94,5 +96,16 @@ impl<'c> Plan<'c> {
     pub fn compute_bytes(&self, backend: &Backend) -> usize {
         // SAFETY: the scheduler is valid; ggml asserts that it knows the backend.
         unsafe { sys::ggml_backend_sched_get_buffer_size(self.scheduler.as_ptr(), backend.raw()) }
+    }
+}
+
+/// The scheduler gives memory to whatever lacks it, and that memory goes with the graph's context: a tensor that outlives
+/// this context would be left without.
+fn check_owners(graph: &Graph<'_>, nodes: &[Tensor<'_>]) -> Result<()> {
+    let own: HashSet<_> = graph.context().tensors().iter().map(|t| t.ptr).collect();
+    let operands = nodes.iter().flat_map(|n| n.sources());
+    match operands.into_iter().find(|t| t.buffer().is_null() && !own.contains(&t.ptr)) {
+        Some(t) => Err(Error::Graph(format!("{t:?} belongs to another context and has no memory"))),
+        None => Ok(()),
     }
 }

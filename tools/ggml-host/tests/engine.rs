@@ -121,6 +121,17 @@ fn a_plan_runs_forward_and_backward() {
 }
 
 #[test]
+fn a_plan_gives_no_memory_to_tensors_of_another_context() {
+    let state = Context::new(1, 0);
+    let w = state.tensor(Type::F32, &[4]);
+    let context = Context::new(8, 8);
+    let mut graph = Graph::new(&context, 8);
+    graph.expand(context.scale(w, 2.0));
+    let message = Plan::new(&[Backend::open(cpu()).unwrap()], graph).map(|_| ()).unwrap_err().to_string();
+    assert!(message.contains("another context"), "{message}");
+}
+
+#[test]
 fn types_convert_within_their_step() {
     let values = ramp(256);
     // Values reach 2 in magnitude. A block's step: q8_0 has 2 * 2 / 254, q4_1 at most 4 / 15; half of it is the error, and

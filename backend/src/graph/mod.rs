@@ -2,10 +2,13 @@
 //!
 //! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`], f64 oracle and gradient rule.
 //! [`Graph`] holds values and the nodes that compute them; [`Operand`] is a strided window over a value, which is how views
-//! arrive. [`Graph::backward`] appends gradients; [`eval`] runs a graph on the oracles.
+//! arrive. [`Graph::backward`] appends gradients, from which follows an operator's [`Class`]; [`eval`] runs a graph on the
+//! oracles.
 
+mod access;
 mod array;
 mod bytes;
+mod class;
 mod container;
 mod dtype;
 mod eval;
@@ -16,8 +19,10 @@ mod oracle;
 mod rules;
 mod table;
 
+pub use access::{Access, Axes};
 pub use array::Array;
 pub use bytes::{BytesError, decode, encode};
+pub use class::Class;
 pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
 pub use dtype::DType;
 pub use eval::{Contents, eval};

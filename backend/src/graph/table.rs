@@ -1,5 +1,6 @@
 //! The op table: one row per op, under ggml's name.
 
+use super::access;
 use super::gradient::{self, rules as gradients};
 use super::oracle::{self, Oracle};
 use super::rules::{self, Rule, ShapeError};
@@ -45,67 +46,74 @@ pub struct Row {
     oracle: Oracle,
     /// Gradients of the operands; `None` where the op has none.
     pub(super) gradient: Option<gradient::Rule>,
+    /// Which elements of the operands an element of the output needs.
+    pub(super) access: access::Rule,
 }
 
-/// A row of an op without gradient.
-const fn row(name: &'static str, operands: (usize, usize), family: Family, rule: Rule, oracle: Oracle) -> Row {
-    Row { name, min_operands: operands.0, max_operands: operands.1, updates: &[], family, rule, oracle, gradient: None }
-}
-
-impl Row {
-    /// The row with a gradient rule.
-    const fn gradient(mut self, gradient: gradient::Rule) -> Self {
-        self.gradient = Some(gradient);
-        self
-    }
+macro_rules! gradient {
+    (none) => {
+        None
+    };
+    ($rule:ident) => {
+        Some(gradients::$rule)
+    };
 }
 
 macro_rules! table {
-    ($($id:ident = $row:expr;)*) => {
-        $(static $id: Row = $row;)*
+    ($($id:ident $min:literal ..= $max:literal $family:ident $rule:ident $module:ident :: $oracle:ident $gradient:ident
+        $access:ident $(updates $($updated:literal),+)?;)*) => {
+        $(static $id: Row = Row {
+            name: stringify!($id),
+            min_operands: $min,
+            max_operands: $max,
+            updates: &[$($($updated),+)?],
+            family: Family::$family,
+            rule: rules::$rule,
+            oracle: oracle::$module::$oracle,
+            gradient: gradient!($gradient),
+            access: access::$access,
+        };)*
         /// Every row of the table.
         pub static ROWS: &[&Row] = &[$(&$id),*];
     };
 }
 
 table! {
-    MUL_MAT = row("MUL_MAT", (2, 2), Family::Gemm, rules::mul_mat, oracle::gemm::mul_mat).gradient(gradients::mul_mat);
-    OUT_PROD = row("OUT_PROD", (2, 2), Family::Gemm, rules::out_prod, oracle::gemm::out_prod).gradient(gradients::out_prod);
-    ADD = row("ADD", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::add);
-    SUB = row("SUB", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::sub);
-    MUL = row("MUL", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::mul);
-    DIV = row("DIV", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary).gradient(gradients::div);
-    SCALE = row("SCALE", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::scale).gradient(gradients::scale);
-    SILU = row("SILU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::silu);
-    NEG = row("NEG", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::neg);
-    SQR = row("SQR", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::sqr);
-    SQRT = row("SQRT", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::sqrt);
-    TANH = row("TANH", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::tanh);
-    GELU = row("GELU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).gradient(gradients::gelu);
-    SILU_BACK = row("SILU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::silu_back);
-    TANH_BACK = row("TANH_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::tanh_back);
-    GELU_BACK = row("GELU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::gelu_back);
-    SWIGLU = row("SWIGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::swiglu).gradient(gradients::swiglu);
-    GEGLU = row("GEGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::geglu).gradient(gradients::geglu);
-    RMS_NORM = row("RMS_NORM", (1, 1), Family::Rows, rules::same_shape, oracle::rows::rms_norm).gradient(gradients::rms_norm);
-    RMS_NORM_BACK = row("RMS_NORM_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::rms_norm_back);
-    SOFT_MAX = row("SOFT_MAX", (1, 2), Family::Rows, rules::soft_max, oracle::rows::soft_max).gradient(gradients::soft_max);
-    SOFT_MAX_BACK = row("SOFT_MAX_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::soft_max_back);
-    ARGMAX = row("ARGMAX", (1, 1), Family::Rows, rules::arg_max, oracle::rows::arg_max);
-    ROPE = row("ROPE", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).gradient(gradients::rope);
-    ROPE_BACK = row("ROPE_BACK", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).gradient(gradients::rope);
-    REPEAT = row("REPEAT", (1, 1), Family::Copy, rules::repeat, oracle::moves::repeat).gradient(gradients::repeat);
-    REPEAT_BACK = row("REPEAT_BACK", (1, 1), Family::RepeatBack, rules::repeat_back, oracle::moves::repeat_back).gradient(gradients::repeat_back);
-    CPY = row("CPY", (1, 1), Family::Copy, rules::copy, oracle::moves::copy).gradient(gradients::copy);
-    PAD = row("PAD", (1, 1), Family::Copy, rules::pad, oracle::moves::pad).gradient(gradients::pad);
-    GET_ROWS = row("GET_ROWS", (2, 2), Family::Gather, rules::get_rows, oracle::moves::get_rows).gradient(gradients::get_rows);
-    GET_ROWS_BACK = row("GET_ROWS_BACK", (2, 2), Family::Gather, rules::get_rows_back, oracle::moves::get_rows_back).gradient(gradients::get_rows_back);
-    CROSS_ENTROPY_LOSS = row("CROSS_ENTROPY_LOSS", (2, 2), Family::CrossEntropy, rules::cross_entropy, oracle::loss::cross_entropy).gradient(gradients::cross_entropy);
-    CROSS_ENTROPY_LOSS_BACK = row("CROSS_ENTROPY_LOSS_BACK", (3, 3), Family::CrossEntropy, rules::cross_entropy_back, oracle::loss::cross_entropy_back);
-    OPT_STEP_ADAMW = Row {
-        updates: &[0, 2, 3],
-        ..row("OPT_STEP_ADAMW", (5, 5), Family::Optimizer, rules::adamw, oracle::optimizer::adamw)
-    };
+    // name                 operands family       shape rule         oracle                   gradient      access
+    MUL_MAT                 2..=2    Gemm         mul_mat            gemm::mul_mat            mul_mat       mul_mat;
+    OUT_PROD                2..=2    Gemm         out_prod           gemm::out_prod           out_prod      out_prod;
+    ADD                     2..=2    Elementwise  binary             elementwise::binary      add           own;
+    SUB                     2..=2    Elementwise  binary             elementwise::binary      sub           own;
+    MUL                     2..=2    Elementwise  binary             elementwise::binary      mul           own;
+    DIV                     2..=2    Elementwise  binary             elementwise::binary      div           own;
+    SCALE                   1..=1    Elementwise  same_shape         elementwise::scale       scale         own;
+    SILU                    1..=1    Elementwise  same_shape         elementwise::unary       silu          own;
+    NEG                     1..=1    Elementwise  same_shape         elementwise::unary       neg           own;
+    SQR                     1..=1    Elementwise  same_shape         elementwise::unary       sqr           own;
+    SQRT                    1..=1    Elementwise  same_shape         elementwise::unary       sqrt          own;
+    TANH                    1..=1    Elementwise  same_shape         elementwise::unary       tanh          own;
+    GELU                    1..=1    Elementwise  same_shape         elementwise::unary       gelu          own;
+    SILU_BACK               2..=2    Elementwise  same_shape         elementwise::silu_back   none          own;
+    TANH_BACK               2..=2    Elementwise  same_shape         elementwise::tanh_back   none          own;
+    GELU_BACK               2..=2    Elementwise  same_shape         elementwise::gelu_back   none          own;
+    SWIGLU                  2..=2    Elementwise  same_shape         elementwise::swiglu      swiglu        own;
+    GEGLU                   2..=2    Elementwise  same_shape         elementwise::geglu       geglu         own;
+    RMS_NORM                1..=1    Rows         same_shape         rows::rms_norm           rms_norm      rows;
+    RMS_NORM_BACK           2..=2    Rows         same_shape         rows::rms_norm_back      none          rows;
+    SOFT_MAX                1..=2    Rows         soft_max           rows::soft_max           soft_max      rows;
+    SOFT_MAX_BACK           2..=2    Rows         same_shape         rows::soft_max_back      none          rows;
+    ARGMAX                  1..=1    Rows         arg_max            rows::arg_max            none          arg_max;
+    ROPE                    2..=3    Rope         rope               rope::rope               rope          rope;
+    ROPE_BACK               2..=3    Rope         rope               rope::rope               rope          rope;
+    REPEAT                  1..=1    Copy         repeat             moves::repeat            repeat        moved;
+    REPEAT_BACK             1..=1    RepeatBack   repeat_back        moves::repeat_back       repeat_back   repeat_back;
+    CPY                     1..=1    Copy         copy               moves::copy              copy          moved;
+    PAD                     1..=1    Copy         pad                moves::pad               pad           looked_up;
+    GET_ROWS                2..=2    Gather       get_rows           moves::get_rows          get_rows      looked_up;
+    GET_ROWS_BACK           2..=2    Gather       get_rows_back      moves::get_rows_back     get_rows_back looked_up;
+    CROSS_ENTROPY_LOSS      2..=2    CrossEntropy cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
+    CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy cross_entropy_back loss::cross_entropy_back none          cross_entropy_back;
+    OPT_STEP_ADAMW          5..=5    Optimizer    adamw              optimizer::adamw         none          adamw updates 0, 2, 3;
 }
 
 impl Op {

@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use super::{Binary, DType, Desc, Graph, GraphError, Node, Op, Operand, Shape, ValueId};
+use super::{Binary, DType, Desc, Graph, GraphError, Node, Op, Operand, Shape, ValueId, elements};
 
 /// What [`Graph::backward`] adds to a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +124,13 @@ impl<'a> Pass<'a> {
             let value = format!("{} {name:?}", wanted.index());
             return Err(GraphError::Value { value, rule: "the loss does not depend on it".into() });
         };
-        if sum.is_whole(&self.graph.values[sum.value.index()].shape) {
+        let held = self.graph.whole(sum.value);
+        if sum.is_whole(&held.shape) {
             return Ok(sum.value);
         }
-        self.graph.node_as(format!("gradient of {name}"), Op::Copy, vec![sum], Desc::f32(shape))
+        let in_order = sum.is_contiguous() && elements(&sum.shape) == elements(&held.shape);
+        let source = if in_order { held } else { sum };
+        self.graph.node_as(format!("gradient of {name}"), Op::Copy, vec![source], Desc::f32(shape))
     }
 
     /// The new nodes run after all others, so the values they read must not change before.

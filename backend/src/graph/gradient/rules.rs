@@ -45,12 +45,12 @@ fn shared(call: &mut Call<'_>, x: Operand, y: Operand) -> Gradient {
     call.reshaped(d, a).map(Some)
 }
 
-/// A factor of such a product with the heads that share laid along the summed axis 1, if its window allows: then the product
-/// sums over them, and no gradient per head has to exist.
+/// A factor of such a product with the heads that share laid along the summed axis 1, if its window allows and its rows stay whole:
+/// then the product sums over them, and no gradient per head has to exist.
 fn along_n(factor: &Operand, a: &Shape) -> Option<Operand> {
     let [n0, n1, n2, n3] = factor.shape;
     let shape = if a[2] == 1 { [n0, n1 * n2 * (n3 / a[3]), 1, a[3]] } else { [n0, n1 * (n2 / a[2]), a[2], n3] };
-    factor.reshape(shape).ok()
+    factor.reshape(shape).ok().filter(|window| window.strides[0] == 1)
 }
 
 pub(crate) fn add(call: &mut Call<'_>) -> Gradient {
@@ -164,8 +164,10 @@ pub(crate) fn repeat_back(call: &mut Call<'_>) -> Gradient {
     call.add_as(Op::Repeat, &[call.dy], call.shape()).map(Some)
 }
 
+/// A copy back. A window would do in many cases, but which ones is the plan's to say.
 pub(crate) fn copy(call: &mut Call<'_>) -> Gradient {
-    call.reshaped(call.dy, call.shape()).map(Some)
+    let shape = call.shape();
+    if call.dy.shape == shape { Ok(Some(call.dy)) } else { call.add_as(Op::Copy, &[call.dy], shape).map(Some) }
 }
 
 /// The gradient of a box set among zeros is the box.

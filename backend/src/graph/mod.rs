@@ -1,12 +1,13 @@
 //! What is computed: tensors, dtypes and ops. Knows nothing of layouts or devices.
 //!
-//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`] and f64 oracle. [`Graph`] holds
+//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`], arithmetic and f64 oracle. [`Graph`] holds
 //! values and the nodes that compute them; [`Operand`] is a strided window over a value, which is how views arrive.
 
 mod array;
 mod bytes;
 mod container;
 mod dtype;
+mod flops;
 mod op;
 mod operand;
 mod oracle;
@@ -17,6 +18,7 @@ pub use array::Array;
 pub use bytes::{BytesError, decode, encode};
 pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
 pub use dtype::DType;
+pub use flops::flops;
 pub use op::{Binary, Op, Rope, RopeMode, Unary};
 pub use operand::{Operand, ViewError};
 pub use oracle::rope_frequencies;

@@ -1,5 +1,6 @@
 //! The op table: one row per op, under ggml's name.
 
+use super::flops::Work;
 use super::oracle::{self, Oracle};
 use super::rules::{self, Rule, ShapeError};
 use super::{Array, Binary, Desc, Op, Rope, Shape, Unary};
@@ -40,12 +41,25 @@ pub struct Row {
     pub updates: &'static [usize],
     /// Who computes it.
     pub family: Family,
+    pub(super) work: Work,
     rule: Rule,
     oracle: Oracle,
 }
 
 const fn row(name: &'static str, operands: (usize, usize), family: Family, rule: Rule, oracle: Oracle) -> Row {
-    Row { name, min_operands: operands.0, max_operands: operands.1, updates: &[], family, rule, oracle }
+    let work = match family {
+        Family::Gemm => Work::Product,
+        Family::Copy | Family::Gather => Work::Each(0),
+        _ => Work::Each(1),
+    };
+    Row { name, min_operands: operands.0, max_operands: operands.1, updates: &[], family, work, rule, oracle }
+}
+
+impl Row {
+    /// The row with `n` operations per element of its largest operand.
+    const fn each(self, n: u32) -> Self {
+        Self { work: Work::Each(n), ..self }
+    }
 }
 
 macro_rules! table {
@@ -63,37 +77,38 @@ table! {
     SUB = row("SUB", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
     MUL = row("MUL", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
     DIV = row("DIV", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    SCALE = row("SCALE", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::scale);
-    SILU = row("SILU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
+    SCALE = row("SCALE", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::scale).each(2);
+    SILU = row("SILU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).each(4);
     NEG = row("NEG", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
     SQR = row("SQR", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
     SQRT = row("SQRT", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    SILU_BACK = row("SILU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::silu_back);
-    SWIGLU = row("SWIGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::swiglu);
-    RMS_NORM = row("RMS_NORM", (1, 1), Family::Rows, rules::same_shape, oracle::rows::rms_norm);
-    RMS_NORM_BACK = row("RMS_NORM_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::rms_norm_back);
-    SOFT_MAX = row("SOFT_MAX", (1, 2), Family::Rows, rules::soft_max, oracle::rows::soft_max);
-    SOFT_MAX_BACK = row("SOFT_MAX_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::soft_max_back);
+    SILU_BACK = row("SILU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::silu_back).each(7);
+    SWIGLU = row("SWIGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::swiglu).each(5);
+    RMS_NORM = row("RMS_NORM", (1, 1), Family::Rows, rules::same_shape, oracle::rows::rms_norm).each(3);
+    RMS_NORM_BACK = row("RMS_NORM_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::rms_norm_back).each(7);
+    SOFT_MAX = row("SOFT_MAX", (1, 2), Family::Rows, rules::soft_max, oracle::rows::soft_max).each(7);
+    SOFT_MAX_BACK = row("SOFT_MAX_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::soft_max_back).each(5);
     ARGMAX = row("ARGMAX", (1, 1), Family::Rows, rules::arg_max, oracle::rows::arg_max);
-    ROPE = row("ROPE", (2, 3), Family::Rope, rules::rope, oracle::rope::rope);
-    ROPE_BACK = row("ROPE_BACK", (2, 3), Family::Rope, rules::rope, oracle::rope::rope);
+    ROPE = row("ROPE", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).each(5);
+    ROPE_BACK = row("ROPE_BACK", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).each(5);
     REPEAT = row("REPEAT", (1, 1), Family::Copy, rules::repeat, oracle::moves::repeat);
     REPEAT_BACK = row("REPEAT_BACK", (1, 1), Family::RepeatBack, rules::repeat_back, oracle::moves::repeat_back);
     CPY = row("CPY", (1, 1), Family::Copy, rules::copy, oracle::moves::copy);
     GET_ROWS = row("GET_ROWS", (2, 2), Family::Gather, rules::get_rows, oracle::moves::get_rows);
-    GET_ROWS_BACK = row("GET_ROWS_BACK", (2, 2), Family::Gather, rules::get_rows_back, oracle::moves::get_rows_back);
+    GET_ROWS_BACK = row("GET_ROWS_BACK", (2, 2), Family::Gather, rules::get_rows_back, oracle::moves::get_rows_back).each(1);
     CROSS_ENTROPY_LOSS =
-        row("CROSS_ENTROPY_LOSS", (2, 2), Family::CrossEntropy, rules::cross_entropy, oracle::loss::cross_entropy);
+        row("CROSS_ENTROPY_LOSS", (2, 2), Family::CrossEntropy, rules::cross_entropy, oracle::loss::cross_entropy).each(7);
     CROSS_ENTROPY_LOSS_BACK = row(
         "CROSS_ENTROPY_LOSS_BACK",
         (3, 3),
         Family::CrossEntropy,
         rules::cross_entropy_back,
         oracle::loss::cross_entropy_back
-    );
+    )
+    .each(7);
     OPT_STEP_ADAMW = Row {
         updates: &[0, 2, 3],
-        ..row("OPT_STEP_ADAMW", (5, 5), Family::Optimizer, rules::adamw, oracle::optimizer::adamw)
+        ..row("OPT_STEP_ADAMW", (5, 5), Family::Optimizer, rules::adamw, oracle::optimizer::adamw).each(15)
     };
 }
 

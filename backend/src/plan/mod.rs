@@ -1,6 +1,7 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
 mod build;
+mod cost;
 mod hazards;
 mod home;
 mod memory;
@@ -10,6 +11,7 @@ mod report;
 mod tests;
 
 pub use build::{plan, supports};
+pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
 pub use memory::{Footprint, Peak, Size};
 pub use report::{Report, Transform, TransformKind, Verdict};
@@ -70,6 +72,10 @@ pub struct Slot {
 pub struct Step {
     /// What it computes: op and node name.
     pub label: String,
+    /// The node of the graph that it works for.
+    pub node: usize,
+    /// True when it only moves bytes: a copy of the host, or one that a reader cannot do without.
+    pub conversion: bool,
     /// Name of the shader.
     pub shader: &'static str,
     /// Specialization constants (id, bits), sorted by id.

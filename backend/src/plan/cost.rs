@@ -195,7 +195,7 @@ impl Machine<'_> {
 
         let (mut loads, mut wanted, mut cache, mut memory) = (0.0, 0.0, 0.0, 0.0);
         for t in &traffic {
-            let line = self.line(t.addressing.storage);
+            let line = line(p, t.addressing.storage);
             let lines = case.more(p.l1_bytes) / f64::from(p.line_bytes);
             let own = lines / case.less(p.resident_subgroups) / traffic.len() as f64;
             let extents = t.addressing.extents;
@@ -263,14 +263,14 @@ impl Machine<'_> {
         let together = (at_once / t.reuse_after as f64).max(1.0);
         (asked / together).ceil().max(1.0)
     }
+}
 
-    /// The texels of a cache line of a storage.
-    fn line(&self, storage: StorageKind) -> LineShape {
-        let row = [self.profile.line_bytes / TEXEL_BYTES as u32, 1];
-        let [width, height] = match storage {
-            StorageKind::Buffer => row,
-            StorageKind::Image => self.profile.image_line(TEXEL_BYTES as u32).unwrap_or(row),
-        };
-        LineShape { width: width.max(1), height: height.max(1) }
-    }
+/// The texels of a cache line of a storage.
+pub(super) fn line(profile: &Profile, storage: StorageKind) -> LineShape {
+    let row = [profile.line_bytes / TEXEL_BYTES as u32, 1];
+    let [width, height] = match storage {
+        StorageKind::Buffer => row,
+        StorageKind::Image => profile.image_line(TEXEL_BYTES as u32).unwrap_or(row),
+    };
+    LineShape { width: width.max(1), height: height.max(1) }
 }

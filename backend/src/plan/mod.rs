@@ -1,6 +1,7 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
 mod build;
+mod candidates;
 mod cost;
 mod hazards;
 mod home;
@@ -11,6 +12,7 @@ mod report;
 mod tests;
 
 pub use build::{plan, supports};
+pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
 pub use memory::{Footprint, Peak, Size};

@@ -1,5 +1,6 @@
 //! What a plan does with the copies and views of a host, and where it sets barriers.
 
+mod candidates;
 mod cost;
 
 use crate::device::Limits;

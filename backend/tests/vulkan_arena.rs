@@ -4,6 +4,7 @@ mod vulkan_support;
 
 use fblayout::device::LimitsClamp;
 use fblayout::kernels::StorageKind::{Buffer, Image};
+use fblayout::plan::{Footprint, UpperBound};
 use fblayout::vulkan::{Arena, Error, GpuOptions, Operand, Step, Storage, Tape, TapeOptions, Work};
 use vulkan_support::{affine, affine_constants, affine_of, groups, options, pattern_for, with_gpu};
 
@@ -127,5 +128,21 @@ fn an_arena_larger_than_an_allocation_is_cut_into_blocks() {
         assert!(matches!(outside, Err(Error::Invalid { .. })));
         let crooked = arena.place_buffer(8, 1, 1);
         assert!(matches!(crooked, Err(Error::Invalid { .. })));
+    });
+}
+
+/// What a plan for limits alone says of memory holds on the device that has these limits.
+#[test]
+fn footprints_stay_below_the_bound_from_limits() {
+    with_gpu(&options(), |gpu| {
+        let bound = UpperBound(gpu.limits());
+        for kind in [Buffer, Image] {
+            for (width, height) in [(1, 1), (1, 300), (63, 65), (64, 64), (65, 1), (1000, 7), (4096, 128)] {
+                let footprint = gpu.storage_footprint(kind, width, height).unwrap();
+                let size = bound.size(kind, width, height).unwrap();
+                assert!(footprint.bytes <= size.bytes, "{kind:?} {width} x {height}: {footprint:?} {size:?}");
+                assert!(footprint.alignment <= size.alignment, "{kind:?} {width} x {height}: {footprint:?} {size:?}");
+            }
+        }
     });
 }

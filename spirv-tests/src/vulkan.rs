@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::LimitsClamp;
 use fblayout::engine::{Engine, EngineOptions, Tensor};
 use fblayout::graph::{Graph, ValueId};
-use fblayout::plan::StorageChoice;
+use fblayout::plan::{PlanOptions, StorageChoice};
 
 use crate::{Device, Outcome};
 
@@ -23,12 +23,12 @@ pub struct VulkanDevice {
 impl VulkanDevice {
     /// Opens the device; validation by `FBL_VALIDATION`, limits by `FBL_LIMITS`.
     pub fn open(storage: StorageChoice) -> Result<Self, String> {
-        Self::open_clamped(storage, None)
+        Self::open_with(PlanOptions { storage, ..PlanOptions::default() }, None)
     }
 
-    /// Opens the device with its limits made stricter.
-    pub fn open_clamped(storage: StorageChoice, clamp: Option<LimitsClamp>) -> Result<Self, String> {
-        let mut options = EngineOptions { storage, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
+    /// Opens the device with these options of plans, and its limits made stricter.
+    pub fn open_with(plan: PlanOptions, clamp: Option<LimitsClamp>) -> Result<Self, String> {
+        let mut options = EngineOptions { plan, ..EngineOptions::from_env().map_err(|e| e.to_string())? };
         if clamp.is_some() {
             options.gpu.limits_clamp = clamp;
         }

@@ -1,13 +1,14 @@
 //! A sample of all cases on the device made smaller than it is: folded images, other tiles, small workgroups.
 
 use fblayout::device::LimitsClamp;
-use fblayout::plan::StorageChoice;
+use fblayout::plan::{PlanOptions, StorageChoice};
 use fblayout_spirv_tests::{VulkanDevice, cases, check_all};
 
 /// Every `step`-th case of each family, on a device clamped as the JSON says.
 fn assert_sample(storage: StorageChoice, clamp: &str, step: usize) {
     let clamp = LimitsClamp::parse(clamp).expect("a clamp");
-    let device = VulkanDevice::open_clamped(storage, Some(clamp)).expect("a Vulkan device");
+    let device = VulkanDevice::open_with(PlanOptions { storage, ..PlanOptions::default() }, Some(clamp))
+        .expect("a Vulkan device");
     for family in cases::FAMILIES {
         let failures = check_all(&device, cases::of(family).iter().step_by(step));
         let lines: Vec<String> = failures.iter().map(|f| format!("{storage:?} {f}")).collect();

@@ -1,7 +1,7 @@
 //! Graphs of many nodes: elided copies, shared memory, order of in-place updates.
 
 use fblayout::graph::{Kind, decode};
-use fblayout::plan::StorageChoice;
+use fblayout::plan::{PlanOptions, Policy, StorageChoice};
 use fblayout_spirv_tests::{Device, ExactProgram, Reference, VulkanDevice, exact_program};
 
 /// Every value that the program must leave, bit for bit.
@@ -31,20 +31,27 @@ fn programs_are_well_formed_and_do_much() {
     assert!(nodes >= 160 && in_place >= 8, "{nodes} nodes, {in_place} in place");
 }
 
-fn assert_programs(storage: StorageChoice) {
-    let device = VulkanDevice::open(storage).expect("a Vulkan device");
-    for number in 0..8 {
-        assert_exact(&device, &exact_program(number, 16), &format!("{storage:?} program {number}"));
+fn assert_programs(plan: PlanOptions, count: u32) {
+    let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
+    for number in 0..count {
+        assert_exact(&device, &exact_program(number, 16), &format!("{plan:?} program {number}"));
     }
     device.assert_valid();
 }
 
 #[test]
 fn random_programs_are_exact_in_buffers() {
-    assert_programs(StorageChoice::Buffer);
+    assert_programs(PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() }, 8);
 }
 
 #[test]
 fn random_programs_are_exact_in_images() {
-    assert_programs(StorageChoice::Image);
+    assert_programs(PlanOptions { storage: StorageChoice::Image, ..PlanOptions::default() }, 8);
+}
+
+#[test]
+fn random_programs_are_exact_under_every_policy() {
+    for (_, policy) in Policy::ALL {
+        assert_programs(PlanOptions { policy, ..PlanOptions::default() }, 3);
+    }
 }

@@ -34,6 +34,15 @@ pub struct Limits {
     pub heap_bytes: u64,
 }
 
+impl Limits {
+    /// Bytes of the allocations that an arena is cut into: whole MiB where the device allows one, so that offsets aligned in the
+    /// arena are aligned in their block.
+    pub fn arena_block_bytes(&self) -> u64 {
+        const UNIT: u64 = 1 << 20;
+        if self.max_allocation < UNIT { self.max_allocation } else { self.max_allocation / UNIT * UNIT }
+    }
+}
+
 #[cfg(test)]
 impl Limits {
     /// A plain device, as Mesa's CPU driver describes itself.

@@ -81,8 +81,8 @@ pub struct Profile {
     pub l1_bytes: Estimate,
     /// Cache that all cores share.
     pub l2_bytes: Estimate,
-    /// Subgroups that take turns on one first-level cache.
-    pub resident_subgroups: Estimate,
+    /// Subgroups whose loads interleave on one first-level cache.
+    pub interleaved_subgroups: Estimate,
     /// Invocations that keep the machine busy.
     pub invocations: Estimate,
     /// Operations on f32; a fused multiply-add is two.

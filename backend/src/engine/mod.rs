@@ -12,7 +12,7 @@ use crate::device::Limits;
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
-use crate::plan::{self, Footprint, Home, Plan, PlanError, Size, StorageChoice};
+use crate::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Size};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -20,26 +20,31 @@ use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation}
 pub struct EngineOptions {
     /// Validation, clamps and the like.
     pub gpu: GpuOptions,
-    /// What tensors live in.
-    pub storage: StorageChoice,
+    /// Storage of tensors, and how layouts are treated.
+    pub plan: PlanOptions,
     /// How programs are recorded.
     pub tape: TapeOptions,
 }
 
 impl EngineOptions {
-    /// Options from `FBL_STORAGE`, and those of [`GpuOptions::from_env`].
+    /// Options from `FBL_STORAGE` and `FBL_POLICY`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
-        let storage = match std::env::var("FBL_STORAGE") {
-            Ok(text) => text.parse().map_err(|why| Error::Option { name: "FBL_STORAGE", why })?,
-            Err(_) => StorageChoice::Auto,
-        };
+        let plan = PlanOptions { storage: from_var("FBL_STORAGE")?, policy: from_var("FBL_POLICY")? };
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
         if gpu.validation == Validation::Sync {
             // The layer sees hazards within one command buffer only.
             tape.steps_per_buffer = usize::MAX;
         }
-        Ok(Self { gpu, storage, tape })
+        Ok(Self { gpu, plan, tape })
+    }
+}
+
+/// The value of an environment variable; the default if it is unset or empty.
+fn from_var<T: Default + std::str::FromStr<Err = String>>(name: &'static str) -> Result<T, Error> {
+    match std::env::var(name) {
+        Ok(text) if !text.is_empty() => text.parse().map_err(|why| Error::Option { name, why }),
+        _ => Ok(T::default()),
     }
 }
 
@@ -118,7 +123,7 @@ impl Engine {
 
     /// A zero-filled tensor in the home that its dtype and shape prescribe.
     pub fn create(&self, dtype: DType, shape: Shape) -> Result<Tensor, Error> {
-        Tensor::create(&self.gpu, Home::of(dtype, &shape, self.limits(), self.options.storage)?, Desc { dtype, shape })
+        Tensor::create(&self.gpu, Home::of(dtype, &shape, self.limits(), self.options.plan)?, Desc { dtype, shape })
     }
 
     /// Sets a tensor from the host's linear bytes.
@@ -139,13 +144,13 @@ impl Engine {
     /// [`Engine::supports`] of an engine that is not open yet.
     pub fn would_support(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
-        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.storage)?)
+        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.plan)?)
     }
 
     /// What [`Engine::compile`] would do with this graph.
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
         graph.verify()?;
-        Ok(plan::plan(graph, self.limits(), self.options.storage, &DeviceMemory(&self.gpu))?)
+        Ok(plan::plan(graph, self.limits(), self.options.plan, &DeviceMemory(&self.gpu))?)
     }
 
     /// Plans a graph, places its memory and records its tape.

@@ -22,6 +22,8 @@ pub struct Traffic {
     pub bytes: u64,
     /// Texels that the invocations load or store.
     pub requests: u64,
+    /// Lanes of a subgroup that load the same texel at a time.
+    pub alike: u32,
     /// Bytes that the workgroups ask for, where the invocations of one share a load.
     pub shared_bytes: u64,
     /// Workgroups that run before one asks again for the bytes of this one; 0 where none does.
@@ -134,10 +136,11 @@ impl Product {
         let [along_n, along_m, _] = self.groups.map(u64::from);
         Traffic {
             requests,
+            alike: (subgroup / self.lanes_m).clamp(1, self.lanes_n),
             shared_bytes: 16 * requests / u64::from(self.lanes_n),
             reuse_after: u64::from(along_n > 1),
             reuse_bytes: a.bytes() / along_m.max(1),
-            ..read(a, Loads { lanes: vec![spread(outer, self.lanes_m, 4)], instructions }, subgroup)
+            ..read(a, Loads { lanes: vec![spread(outer, self.lanes_m, 4)], instructions, together: 4 }, subgroup)
         }
     }
 
@@ -159,18 +162,19 @@ impl Product {
         let [along_n, along_m, _] = self.groups.map(u64::from);
         Traffic {
             requests,
+            alike: if self.share > 1 { 1 } else { self.lanes_m.min(subgroup).max(1) },
             // Either every invocation along m asks for the same texel, or they have shared the loads already.
             shared_bytes: 16 * requests / u64::from(if self.share > 1 { 1 } else { self.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
             reuse_bytes: b.bytes(),
-            ..read(b, Loads { lanes: vec![lanes], instructions }, subgroup)
+            ..read(b, Loads { lanes: vec![lanes], instructions, together: per_step }, subgroup)
         }
     }
 
     fn d(&self, d: &Addressing, subgroup: u32) -> Traffic {
         let requests = self.invocations() * u64::from(self.tile_m * self.tile_n);
         let lanes = vec![spread(0, self.lanes_m, 4), spread(1, self.lanes_n, self.tile_n)];
-        let loads = Loads { lanes, instructions: vec![spread(1, self.tile_n, 1)] };
+        let loads = Loads { lanes, instructions: vec![spread(1, self.tile_n, 1)], together: self.tile_n };
         Traffic { access: Access::Write, requests, shared_bytes: d.bytes(), ..read(d, loads, subgroup) }
     }
 }
@@ -216,7 +220,7 @@ impl Grid<'_> {
             access,
             requests,
             shared_bytes: passes.min(2) * at.bytes(),
-            ..read(&at, Loads { lanes, instructions }, self.subgroup)
+            ..read(&at, Loads { lanes, instructions, together: per_quad as u32 }, self.subgroup)
         }
     }
 
@@ -254,10 +258,11 @@ fn read(at: &Addressing, loads: Loads, subgroup: u32) -> Traffic {
         addressing: at.clone(),
         bytes: at.bytes(),
         requests: 0,
+        alike: 1,
         shared_bytes: 0,
         reuse_after: 0,
         reuse_bytes: 0,
-        loads: Loads { lanes, instructions },
+        loads: Loads { lanes, instructions, together: loads.together },
     }
 }
 

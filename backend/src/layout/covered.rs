@@ -62,13 +62,19 @@ pub struct Loads {
     pub lanes: Vec<Spread>,
     /// Where an instruction moves them.
     pub instructions: Vec<Spread>,
+    /// Instructions that are issued before the first is waited for; 0 means 1. What they miss in one line comes once.
+    pub together: u32,
 }
 
 /// What loads cost a cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
-    /// Mean number of lines of one instruction (`N_inst`).
-    pub lines_per_load: f64,
+    /// Instructions that load anything.
+    pub instructions: u64,
+    /// Texels that their lanes want.
+    pub wanted: u64,
+    /// Lines that they touch, each counted once for every instruction.
+    pub lines: u64,
     /// Different texels of all instructions.
     pub texels: u64,
     /// Lines brought into the cache.
@@ -76,6 +82,16 @@ pub struct Coverage {
 }
 
 impl Coverage {
+    /// Mean number of lines of one instruction: `N_inst`.
+    pub fn lines_per_instruction(&self) -> f64 {
+        self.lines as f64 / self.instructions.max(1) as f64
+    }
+
+    /// Mean number of lines for each texel that a lane wants, at most 1.
+    pub fn lines_per_load(&self) -> f64 {
+        self.lines as f64 / self.wanted.max(1) as f64
+    }
+
     /// Share of the bytes brought into the cache that are wanted: `E` of the paper, above 0 and at most 1.
     pub fn efficiency(&self, line: LineShape) -> f64 {
         if self.fills == 0 { 1.0 } else { self.texels as f64 / (self.fills * u64::from(line.texels())) as f64 }
@@ -93,23 +109,25 @@ impl Loads {
     /// not wanted for longest. `texel` places an index; `None` is not loaded.
     pub fn coverage(&self, line: LineShape, capacity: usize, texel: impl Fn([u32; 4]) -> Option<[u32; 2]>) -> Coverage {
         let mut cache = Cache { capacity: capacity.max(1), ..Cache::default() };
+        let mut issued = Vec::new();
         let mut texels = HashSet::new();
-        let (mut instructions, mut touched) = (0u64, 0u64);
-        for indices in self.indices() {
+        let mut coverage = Coverage { instructions: 0, wanted: 0, lines: 0, texels: 0, fills: 0 };
+        for (indices, number) in self.indices().zip(1..) {
             let wanted: Vec<[u32; 2]> = indices.filter_map(&texel).collect();
             let mut lines: Vec<[u32; 2]> = wanted.iter().map(|&texel| line.of(texel)).collect();
             lines.sort_unstable();
             lines.dedup();
+            coverage.instructions += u64::from(!wanted.is_empty());
+            coverage.wanted += wanted.len() as u64;
+            coverage.lines += lines.len() as u64;
             texels.extend(wanted);
-            instructions += 1;
-            touched += lines.len() as u64;
-            lines.into_iter().for_each(|line| cache.touch(line));
+            issued.extend(lines);
+            if number % self.together.max(1) == 0 {
+                cache.touch_all(&mut issued);
+            }
         }
-        Coverage {
-            lines_per_load: touched as f64 / instructions.max(1) as f64,
-            texels: texels.len() as u64,
-            fills: cache.fills,
-        }
+        cache.touch_all(&mut issued);
+        Coverage { texels: texels.len() as u64, fills: cache.fills, ..coverage }
     }
 }
 
@@ -147,6 +165,13 @@ struct Cache {
 }
 
 impl Cache {
+    /// Touches the lines of loads that were issued together, and empties the list.
+    fn touch_all(&mut self, lines: &mut Vec<[u32; 2]>) {
+        lines.sort_unstable();
+        lines.dedup();
+        lines.drain(..).for_each(|line| self.touch(line));
+    }
+
     fn touch(&mut self, line: [u32; 2]) {
         self.clock += 1;
         match self.used.insert(line, self.clock) {

@@ -12,16 +12,16 @@ use crate::kernels::{self, Arg, Lowered, Operand};
 use crate::layout::{Layout, View};
 
 use super::report::{Report, Transform, TransformKind, Verdict};
-use super::{Footprint, Home, Owner, Plan, PlanError, Size, Slot, Step, StorageChoice, hazards, memory};
+use super::{Footprint, Home, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
 
 /// Plans a graph. `footprint` tells what a storage takes on the device.
 pub fn plan(
     graph: &Graph,
     limits: &Limits,
-    choice: StorageChoice,
+    options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    let mut b = Builder::new(graph, limits, choice);
+    let mut b = Builder::new(graph, limits, options);
     b.nodes()?;
     let Builder { mut slots, mut steps, transforms, .. } = b;
     for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
@@ -49,9 +49,8 @@ pub fn plan(
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
-pub fn supports(graph: &Graph, limits: &Limits, choice: StorageChoice) -> Result<(), PlanError> {
-    let mut b = Builder::new(graph, limits, choice);
-    b.nodes()
+pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
+    Builder::new(graph, limits, options).nodes()
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
@@ -84,6 +83,12 @@ struct Bound {
     elided: Option<Elided>,
 }
 
+/// An operand where its reader finds it, and what became of the window that it is; nothing to tell of a whole value.
+struct Placed {
+    bound: Bound,
+    verdict: Option<Verdict>,
+}
+
 #[derive(Clone)]
 struct Elided {
     /// Index into the report's transforms.
@@ -94,7 +99,7 @@ struct Elided {
 struct Builder<'a> {
     graph: &'a Graph,
     limits: &'a Limits,
-    choice: StorageChoice,
+    options: PlanOptions,
     /// External values that a node writes: their content changes within the run.
     written: HashSet<ValueId>,
     values: Vec<Option<Bound>>,
@@ -108,13 +113,13 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, limits: &'a Limits, choice: StorageChoice) -> Self {
+    fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions) -> Self {
         let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
         let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
         Self {
             graph,
             limits,
-            choice,
+            options,
             written,
             values: vec![None; graph.values.len()],
             at: 0,
@@ -139,10 +144,9 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
 
-        let mut inputs = Vec::with_capacity(node.inputs.len());
-        for input in &node.inputs {
-            inputs.push(self.window(input, &label)?);
-        }
+        // A copy is how a view is moved: it reads every one.
+        let placed = |input| if node.op == Op::Copy { self.window(input, &label) } else { self.placed(input, &label) };
+        let mut inputs = node.inputs.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
         let output = self.value(node.output)?;
         let out = self.operand(&output);
         let mut lowered = self.lower(node, &inputs, &out);
@@ -153,12 +157,24 @@ impl<'a> Builder<'a> {
                 lowered = self.lower(node, &inputs, &out);
             }
         }
-        match lowered {
-            Ok(lowered) => {
-                self.emit(&label, node.op == Op::Copy, lowered, &inputs, &output);
-                Ok(())
-            }
-            Err(why) => Err(PlanError::Node { node: label, why }),
+        let lowered = lowered.map_err(|why| PlanError::Node { node: label.clone(), why })?;
+        for (input, verdict) in node.inputs.iter().zip(inputs.iter().map(|placed| placed.verdict.clone())) {
+            self.record(input, &label, verdict);
+        }
+        let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
+        self.emit(&label, node.op == Op::Copy, lowered, &inputs, &output);
+        Ok(())
+    }
+
+    /// An operand where the policy wants it: as coordinates, or as a dense copy.
+    fn placed(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
+        let value = self.get(input.value);
+        let kind = kind_of(input, value);
+        let whole = input.is_whole(&value.shape);
+        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
+            self.window(input, label)
+        } else {
+            self.dense(input, label, "the policy reads no such view")
         }
     }
 
@@ -172,8 +188,8 @@ impl<'a> Builder<'a> {
         &self.graph.values[id.index()]
     }
 
-    fn lower(&self, node: &Node, inputs: &[Bound], output: &Operand) -> Result<Lowered, String> {
-        let operands: Vec<Operand> = inputs.iter().map(|b| self.operand(b)).collect();
+    fn lower(&self, node: &Node, inputs: &[Placed], output: &Operand) -> Result<Lowered, String> {
+        let operands: Vec<Operand> = inputs.iter().map(|placed| self.operand(&placed.bound)).collect();
         kernels::lower(&node.op, &operands, output, self.limits).map_err(|r| r.0)
     }
 
@@ -187,7 +203,9 @@ impl<'a> Builder<'a> {
             bytes: to.desc().bytes(),
             verdict: Verdict::Eliminated,
         };
-        let reason = if from.dtype != to.dtype {
+        let reason = if !self.options.policy.elides_copies() {
+            Some("the policy makes every copy")
+        } else if from.dtype != to.dtype {
             Some("it changes the element type")
         } else if self.graph.kept.contains(&node.output) || to.kind == Kind::External {
             Some("its result is read by the host")
@@ -200,7 +218,8 @@ impl<'a> Builder<'a> {
             self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
             return Ok(false);
         }
-        let source = self.window(input, label)?;
+        let Placed { bound: source, verdict } = self.window(input, label)?;
+        self.record(input, label, verdict);
         let view = source.view.strided(&to.shape, &graph::linear_strides(&to.shape), 0).map_err(|e| e.to_string());
         let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
         let bound = view.map(|view| Bound { slot: source.slot, view, elided: Some(elided) });
@@ -220,37 +239,37 @@ impl<'a> Builder<'a> {
 
     /// Whether a kernel can copy these positions to a home of the value's own.
     fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
-        let home = Home::of(value.dtype, &value.shape, self.limits, self.choice).map_err(|e| e.to_string())?;
+        let home = Home::of(value.dtype, &value.shape, self.limits, self.options).map_err(|e| e.to_string())?;
         kernels::lower(&Op::Copy, &[self.operand(bound)], &whole(&home), self.limits).map(drop).map_err(|r| r.0)
     }
 
-    /// The positions of an operand of a node.
-    fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Bound, PlanError> {
+    /// An operand as coordinates, where any R-Tile allows it.
+    fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
         if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(bound.clone());
+            return Ok(Placed { bound: bound.clone(), verdict: None });
         }
         let bound = self.value(input.value)?;
         if input.is_whole(&self.get(input.value).shape) {
-            return Ok(bound);
+            return Ok(Placed { bound, verdict: None });
         }
-        let first = match bound.view.strided(&input.shape, &input.strides, input.offset) {
-            Ok(view) => {
-                self.absorbed(input, label);
-                return Ok(Bound { view, ..bound });
-            }
-            Err(e) => e.to_string(),
+        let seen = |bound: Bound| {
+            let view = bound.view.strided(&input.shape, &input.strides, input.offset).map_err(|e| e.to_string())?;
+            Ok(Placed { bound: Bound { view, ..bound }, verdict: Some(Verdict::Eliminated) })
         };
-        if bound.elided.is_some() {
-            let bound = self.materialise(input.value, &first)?;
-            if let Ok(view) = bound.view.strided(&input.shape, &input.strides, input.offset) {
-                return Ok(Bound { view, ..bound });
-            }
+        let why: String = match seen(bound.clone()) {
+            Ok(placed) => return Ok(placed),
+            Err(why) => why,
+        };
+        if bound.elided.is_some()
+            && let Ok(placed) = seen(self.materialise(input.value, &why)?)
+        {
+            return Ok(placed);
         }
-        self.retile(input, label, &first)
+        self.retile(input, label, &why)
     }
 
     /// Copies a value to another R-Tile whose cuts fit the window.
-    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Bound, PlanError> {
+    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         let value = self.get(input.value);
         let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
         if value.dtype.quant_texels().is_some() {
@@ -262,13 +281,10 @@ impl<'a> Builder<'a> {
                 continue;
             };
             let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
-            let home = Home::with_layout(value.dtype, layout, self.limits, self.choice).map_err(fail)?;
+            let home = Home::with_layout(value.dtype, layout, self.limits, self.options.storage).map_err(fail)?;
             let source = self.value(input.value)?;
             let dense = self.copy_to(&source, home, label)?;
-            self.explicit(input, label, why);
-            let bound = Bound { view, ..dense };
-            self.remember(input, &bound);
-            return Ok(bound);
+            return Ok(self.copied(input, Bound { view, ..dense }, why));
         }
         Err(fail(format!(
             "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
@@ -277,31 +293,33 @@ impl<'a> Builder<'a> {
     }
 
     /// A dense copy of a window, in the home of the window's shape.
-    fn dense(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Bound, PlanError> {
+    fn dense(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         if input.is_whole(&self.get(input.value).shape) {
-            return self.materialise(input.value, why);
+            return Ok(Placed { bound: self.materialise(input.value, why)?, verdict: None });
+        }
+        if let Some(bound) = self.dense_windows.get(input) {
+            return Ok(Placed { bound: bound.clone(), verdict: None });
         }
         let dtype = self.get(input.value).dtype;
-        let home = Home::of(dtype, &input.shape, self.limits, self.choice)?;
-        let source = self.window(input, label)?;
+        let home = Home::of(dtype, &input.shape, self.limits, self.options)?;
+        let source = self.window(input, label)?.bound;
         let bound = match self.copy_to(&source, home.clone(), label) {
             Err(_) if source.elided.is_some() => {
                 self.materialise(input.value, why)?;
-                let source = self.window(input, label)?;
+                let source = self.window(input, label)?.bound;
                 self.copy_to(&source, home, label)?
             }
             copied => copied?,
         };
-        self.explicit(input, label, why);
-        self.remember(input, &bound);
-        Ok(bound)
+        Ok(self.copied(input, bound, why))
     }
 
-    /// Later readers of the same window share its copy, unless the value changes in between.
-    fn remember(&mut self, input: &graph::Operand, bound: &Bound) {
-        if !self.written.contains(&input.value) {
+    /// A window that was copied. Later readers share the copy, unless the value changes in between.
+    fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
+        if !self.written.contains(&input.value) && self.options.policy.reuses_copies() {
             self.dense_windows.insert(*input, bound.clone());
         }
+        Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
     }
 
     /// Makes the copy that was elided, now that a reader cannot do without.
@@ -309,7 +327,7 @@ impl<'a> Builder<'a> {
         let source = self.value(value)?;
         let Some(elided) = source.elided.clone() else { return Ok(source) };
         let v = self.get(value);
-        let home = Home::of(v.dtype, &v.shape, self.limits, self.choice)?;
+        let home = Home::of(v.dtype, &v.shape, self.limits, self.options)?;
         let bound = self.copy_to(&source, home, &elided.label)?;
         self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
         self.values[value.index()] = Some(bound.clone());
@@ -336,7 +354,7 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let home = Home::of(v.dtype, &v.shape, self.limits, self.choice)?;
+        let home = Home::of(v.dtype, &v.shape, self.limits, self.options)?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {
@@ -389,15 +407,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn absorbed(&mut self, input: &graph::Operand, label: &str) {
-        self.record(input, label, Verdict::Eliminated);
-    }
-
-    fn explicit(&mut self, input: &graph::Operand, label: &str, why: &str) {
-        self.record(input, label, Verdict::Explicit(why.to_owned()));
-    }
-
-    fn record(&mut self, input: &graph::Operand, label: &str, verdict: Verdict) {
+    fn record(&mut self, input: &graph::Operand, label: &str, verdict: Option<Verdict>) {
+        let Some(verdict) = verdict else { return };
         let value = self.get(input.value);
         self.transforms.push(Transform {
             node: label.to_owned(),

@@ -73,7 +73,8 @@ impl Objective {
     /// The cost of these steps.
     pub fn cost(self, steps: &[StepCost]) -> f64 {
         match self {
-            Self::TimeHarmonic => steps.iter().map(|s| s.seconds).sum(),
+            // An empty sum of floats is -0.
+            Self::TimeHarmonic => 0.0 + steps.iter().map(|s| s.seconds).sum::<f64>(),
             Self::PaperArithmetic => {
                 let total: f64 = steps.iter().map(|s| s.flops as f64).sum();
                 let weighted: f64 = steps.iter().map(|s| s.flops as f64 * s.efficiency).sum();
@@ -197,7 +198,7 @@ impl Machine<'_> {
         for t in &traffic {
             let line = line(p, t.addressing.storage);
             let lines = case.more(p.l1_bytes) / f64::from(p.line_bytes);
-            let own = lines / case.less(p.resident_subgroups) / traffic.len() as f64;
+            let own = lines / case.less(p.interleaved_subgroups) / traffic.len() as f64;
             let extents = t.addressing.extents;
             let coverage = t.loads.coverage(line, own as usize, |index| {
                 (0..4).all(|axis| index[axis] < extents[axis]).then(|| t.addressing.place(index))
@@ -208,8 +209,8 @@ impl Machine<'_> {
             loads += match t.addressing.storage {
                 StorageKind::Image => t.requests as f64 / case.more(p.texels),
                 StorageKind::Buffer => {
-                    let instructions = t.requests as f64 / u64::from(subgroup).min(group.max(1)) as f64;
-                    instructions * coverage.lines_per_load * f64::from(p.line_bytes) / case.more(p.buffer_bytes)
+                    let different = t.requests as f64 / f64::from(t.alike);
+                    different * coverage.lines_per_load() * f64::from(p.line_bytes) / case.more(p.buffer_bytes)
                 }
             };
             wanted += t.shared_bytes as f64;

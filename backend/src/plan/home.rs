@@ -5,7 +5,7 @@ use crate::graph::{DType, Shape};
 use crate::kernels::StorageKind;
 use crate::layout::{Illegal, Layout, TileTarget};
 
-use super::PlanError;
+use super::{PlanError, Policy};
 
 /// Which storage tensors get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,6 +32,15 @@ impl std::str::FromStr for StorageChoice {
     }
 }
 
+/// What a caller asks of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PlanOptions {
+    /// What tensors live in.
+    pub storage: StorageChoice,
+    /// How layouts are treated.
+    pub policy: Policy,
+}
+
 /// Physical storage of a tensor: its layout and the box of 16-byte texels that holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Home {
@@ -49,20 +58,33 @@ pub struct Home {
 
 impl Home {
     /// The home of a tensor. Errors when neither storage can hold it under `limits`.
-    pub fn of(dtype: DType, shape: &Shape, limits: &Limits, choice: StorageChoice) -> Result<Self, PlanError> {
-        let illegal = |e: Illegal| PlanError::Home { dtype, shape: *shape, why: e.to_string() };
-        let layout = match dtype.quant_texels() {
-            None => {
-                let target = TileTarget { warp: limits.subgroup_size, line_texels: LINE_TEXELS };
-                Layout::rtile_for(shape, dtype.lanes(), limits.max_image_2d, u32::MAX, target)
-            }
-            Some(q) => {
-                let slots = limits.max_image_2d / (QUANT_ROWS * q + 1) * QUANT_ROWS;
-                Layout::rtile(shape, dtype.lanes(), 1, QUANT_ROWS, slots, u32::MAX)
-            }
-        }
-        .map_err(illegal)?;
-        Self::with_layout(dtype, layout, limits, choice).map_err(|why| PlanError::Home { dtype, shape: *shape, why })
+    ///
+    /// A buffer has as many rows as it has room for. Where the tensor must be an image, rows beyond the image limit are folded
+    /// beside the first ones.
+    pub fn of(dtype: DType, shape: &Shape, limits: &Limits, options: PlanOptions) -> Result<Self, PlanError> {
+        let choice = options.storage;
+        let home = |max_y| {
+            let layout = match dtype.quant_texels() {
+                None if options.policy.tiles() => {
+                    let target = TileTarget { warp: limits.subgroup_size, line_texels: LINE_TEXELS };
+                    Layout::rtile_for(shape, dtype.lanes(), limits.max_image_2d, max_y, target)
+                }
+                None => Layout::rtile(shape, dtype.lanes(), 1, 1, limits.max_image_2d, max_y),
+                Some(q) => {
+                    let slots = limits.max_image_2d / (QUANT_ROWS * q + 1) * QUANT_ROWS;
+                    Layout::rtile(shape, dtype.lanes(), 1, QUANT_ROWS, slots, max_y)
+                }
+            };
+            let layout = layout.map_err(|e: Illegal| e.to_string())?;
+            Self::with_layout(dtype, layout, limits, choice)
+        };
+        let unfolded = home(u32::MAX);
+        let served = |home: &Self| choice != StorageChoice::Image || home.kind == StorageKind::Image;
+        let home = match unfolded {
+            Ok(unfolded) if served(&unfolded) => Ok(unfolded),
+            unfolded => home(limits.max_image_2d).or(unfolded),
+        };
+        home.map_err(|why| PlanError::Home { dtype, shape: *shape, why })
     }
 
     /// A home with a given layout; the error says which limit it breaks.
@@ -104,3 +126,51 @@ const LINE_TEXELS: u32 = 4;
 
 /// Rows of a quantized R-Tile.
 pub const QUANT_ROWS: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The embedding tables and logits of large vocabularies exceed the storage buffer range and have more rows than an image.
+    #[test]
+    fn large_vocabularies_have_a_home() {
+        let limits = Limits::for_tests();
+        for vocab in [128_256, 151_936, 256_000, 262_144] {
+            for dtype in [DType::F32, DType::F16, DType::Q8_0, DType::Q4_1] {
+                for shape in [[2304, vocab, 1, 1], [vocab, 512, 1, 1]] {
+                    let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
+                    let by_need = home.bytes() > limits.max_storage_buffer_range;
+                    assert_eq!(home.kind == StorageKind::Image, by_need, "{dtype:?} {shape:?}");
+                    assert!(home.kind == StorageKind::Buffer || home.width.max(home.height) <= limits.max_image_2d);
+                    let elements = crate::graph::Desc { dtype, shape }.bytes();
+                    // Q8_0 spends a word on a scale of two bytes, and folds pad by less than a row of tiles per fold.
+                    assert!(home.bytes() <= elements * 17 / 16, "{dtype:?} {shape:?}: {} of {elements}", home.bytes());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn folded_rows_come_back() {
+        let limits = Limits { max_image_2d: 32, max_storage_buffer_range: 16, ..Limits::for_tests() };
+        for (dtype, shape) in [
+            (DType::F32, [5, 203, 1, 1]),
+            (DType::F16, [9, 50, 6, 1]),
+            (DType::Q8_0, [32, 300, 1, 1]),
+            (DType::Q4_1, [64, 150, 1, 1]),
+        ] {
+            let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
+            assert!(home.kind == StorageKind::Image && home.width.max(home.height) <= 32, "{dtype:?} {shape:?}");
+            let count = crate::graph::Desc { dtype, shape }.bytes();
+            let bytes: Vec<u8> = (0..count).map(|i| (i % 251) as u8).collect();
+            assert_eq!(home.unpack(&home.pack(&bytes).unwrap()).unwrap(), bytes, "{dtype:?} {shape:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_storage_holds_is_refused_with_both_limits() {
+        let limits = Limits { max_image_2d: 64, max_storage_buffer_range: 1 << 10, ..Limits::for_tests() };
+        let error = Home::of(DType::F32, &[400, 300, 1, 1], &limits, PlanOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("image limit of 64 texels") && error.contains("range of 1024 bytes"), "{error}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
+mod bound;
 mod build;
 mod candidates;
 mod cost;
@@ -7,15 +8,18 @@ mod hazards;
 mod home;
 mod memory;
 mod pack;
+mod policy;
 mod report;
 #[cfg(test)]
 mod tests;
 
+pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
-pub use home::{Home, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
+pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
 pub use memory::{Footprint, Peak, Size};
+pub use policy::Policy;
 pub use report::{Report, Transform, TransformKind, Verdict};
 
 use crate::graph::{DType, Shape, ValueId};

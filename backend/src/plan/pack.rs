@@ -118,7 +118,7 @@ fn bytes<T: Pod>(words: Vec<T>) -> Vec<u8> {
 mod tests {
     use crate::device::Limits;
     use crate::graph::{DType, elements};
-    use crate::plan::{Home, StorageChoice};
+    use crate::plan::{Home, PlanOptions};
 
     #[test]
     fn every_dtype_round_trips_bit_for_bit() {
@@ -128,7 +128,7 @@ mod tests {
                 if shape[0] % dtype.block() != 0 {
                     continue;
                 }
-                let home = Home::of(dtype, &shape, &limits, StorageChoice::Auto).unwrap();
+                let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
                 let n = elements(&shape) / u64::from(dtype.block()) * u64::from(dtype.block_bytes());
                 let linear: Vec<u8> = (0..n).map(|i| (i % 251) as u8).collect();
                 let texels = home.pack(&linear).unwrap();

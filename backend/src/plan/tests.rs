@@ -7,7 +7,7 @@ use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, ValueId};
 use crate::kernels::StorageKind;
 
-use super::{Footprint, Plan, PlanError, Size, StorageChoice, TransformKind, Verdict, plan};
+use super::{Footprint, Plan, PlanError, PlanOptions, Policy, Size, TransformKind, Verdict, plan};
 
 /// Storages take their texels and nothing else.
 struct Exact;
@@ -24,7 +24,7 @@ impl Footprint for Exact {
 
 fn planned(graph: &Graph) -> Plan {
     graph.verify().unwrap();
-    plan(graph, &Limits::for_tests(), StorageChoice::Buffer, &Exact).unwrap()
+    plan(graph, &Limits::for_tests(), PlanOptions::default(), &Exact).unwrap()
 }
 
 fn copy(graph: &mut Graph, window: Operand) -> ValueId {
@@ -73,6 +73,28 @@ fn the_copies_around_attention_become_coordinates() {
     assert!(plan.report.transforms.iter().filter(|t| t.kind == TransformKind::Copy).count() >= 4);
 }
 
+/// What each policy moves of a transposed copy that a product reads head by head.
+#[test]
+fn policies_differ_in_what_they_move() {
+    let mut g = Graph::new();
+    let x = g.external("x", DType::F32, [64, 96, 1, 1]);
+    let window = g.whole(x).reshape([16, 4, 96, 1]).unwrap().permute([0, 2, 1, 3]).unwrap();
+    let heads = copy(&mut g, window);
+    let operands = vec![g.whole(heads), g.whole(x).reshape([16, 4, 96, 1]).unwrap().permute([0, 2, 1, 3]).unwrap()];
+    let y = g.node("y", Op::MulMat, operands).unwrap();
+    g.keep(y);
+    let moved = |policy| {
+        let options = PlanOptions { policy, ..PlanOptions::default() };
+        let plan = plan(&g, &Limits::for_tests(), options, &Exact).unwrap();
+        (explicit(&plan).len(), plan.steps.len())
+    };
+    assert_eq!(moved(Policy::RTileMaps), (0, 1));
+    assert_eq!(moved(Policy::RTile), (1, 2));
+    assert_eq!(moved(Policy::HonestRowmajor), (1, 2));
+    assert_eq!(moved(Policy::LayoutReuse), (2, 3), "the product's second operand is copied too");
+    assert_eq!(moved(Policy::ConvertAlways), (2, 3));
+}
+
 #[test]
 fn a_copy_that_the_host_reads_is_made() {
     let mut g = Graph::new();
@@ -117,7 +139,7 @@ fn a_refusal_names_node_and_rule() {
     let x = g.external("x", DType::F32, [1 << 21, 1 << 10, 1, 1]);
     let y = g.node("huge", Op::Scale { scale: 1.0, bias: 0.0 }, vec![g.whole(x)]).unwrap();
     g.keep(y);
-    let error = plan(&g, &Limits::for_tests(), StorageChoice::Auto, &Exact).unwrap_err();
+    let error = plan(&g, &Limits::for_tests(), PlanOptions::default(), &Exact).unwrap_err();
     assert!(matches!(error, PlanError::Home { .. }));
     assert!(error.to_string().contains("limit"), "{error}");
 }

@@ -111,10 +111,7 @@ pub struct Footprint {
 impl Gpu {
     /// Bytes of an arena's blocks; no placement crosses a multiple of it.
     pub fn arena_block_bytes(&self) -> u64 {
-        // Whole MiB where the device allows one, so that offsets aligned in the arena are aligned in their block.
-        const UNIT: u64 = 1 << 20;
-        let limit = self.device.limits.max_allocation;
-        if limit < UNIT { limit } else { limit / UNIT * UNIT }
+        self.device.limits.arena_block_bytes()
     }
 
     /// Memory an arena placement of that kind and extent takes, as the device says. Neighbours that keep to it

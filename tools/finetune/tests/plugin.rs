@@ -50,6 +50,20 @@ fn losses_and_gradients_are_those_of_the_cpu() {
 
 #[test]
 #[ignore = "needs the plugin and a Vulkan device; ./x test runs it"]
+fn every_policy_trains_alike() {
+    let bench = Bench::new();
+    std::fs::write(bench.path("input.gguf"), model("llama", Type::Q4_1)).unwrap();
+    let want = losses(&bench, &[], DEVICE, "keep");
+    for policy in ["layout-reuse", "convert-always", "honest-rowmajor", "rtile"] {
+        let got = losses(&bench, &[("FBL_POLICY", policy), ("FBL_VALIDATION", "sync")], DEVICE, "keep");
+        for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+            assert!((got - want).abs() / want <= 1e-4, "{policy} step {}: {got} {want}", step + 1);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the plugin and a Vulkan device; ./x test runs it"]
 fn too_little_device_memory_is_one_line() {
     let bench = Bench::new();
     // From less than the weights need to less than the step needs.

@@ -4,12 +4,22 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use llama_cpp_sys_2 as sys;
 
 use crate::logging::capture;
 use crate::tensor::static_str;
 use crate::{Error, Result, Tensor};
+
+/// Guards ggml's registry, of which a process has one and which is not safe to change or read from several threads. Holds
+/// whether the installed backends are loaded.
+static REGISTRY: Mutex<bool> = Mutex::new(false);
+
+/// Exclusive use of the registry, for every call that reads or changes it.
+pub(crate) fn registry() -> MutexGuard<'static, bool> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Version of the engine, such as `0.26.0`.
 pub fn engine_version() -> &'static str {
@@ -19,12 +29,17 @@ pub fn engine_version() -> &'static str {
 
 /// Loads the backends that came with the engine (its CPU backend, in the variant that fits this machine).
 ///
-/// Only that folder is searched, never the executable's or the working one: a stray library there could take a backend's place.
+/// Only the first call does anything. Only that folder is searched, never the executable's or the working one: a stray
+/// library there could take a backend's place.
 pub fn load_installed_backends() -> Result<()> {
     let dir = sys::BACKENDS_DIR.expect("llama-cpp-sys-2 was built with dynamic-backends");
     let dir = c_path(Path::new(dir))?;
-    // SAFETY: loads shared libraries that belong to the engine; ggml ignores those already registered.
-    unsafe { sys::ggml_backend_load_all_from_path(dir.as_ptr()) };
+    let mut loaded = registry();
+    if !*loaded {
+        // SAFETY: loads shared libraries that belong to the engine, while nobody else uses the registry.
+        unsafe { sys::ggml_backend_load_all_from_path(dir.as_ptr()) };
+        *loaded = true;
+    }
     Ok(())
 }
 
@@ -44,7 +59,8 @@ pub fn load_plugin(path: &Path) -> Result<Plugin> {
         return Err(failed("no such file".to_owned()));
     }
     let c = c_path(path)?;
-    // SAFETY: the caller chose the library; ggml checks its interface version.
+    let _registry = registry();
+    // SAFETY: the caller chose the library; ggml checks its interface version. Nobody else uses the registry.
     let (reg, said) = capture(log::Level::Warn, || unsafe { sys::ggml_backend_load(c.as_ptr()) });
     if reg.is_null() {
         return Err(failed(if said.is_empty() { "it refused this engine or this system".to_owned() } else { said }));
@@ -56,7 +72,8 @@ pub fn load_plugin(path: &Path) -> Result<Plugin> {
 
 /// All devices of all loaded backends, in the order in which they were loaded.
 pub fn devices() -> Vec<Device> {
-    // SAFETY: indices are below the count.
+    let _registry = registry();
+    // SAFETY: indices are below the count, and nobody changes the registry.
     let all = unsafe { (0..sys::ggml_backend_dev_count()).map(|i| sys::ggml_backend_dev_get(i)) };
     all.filter_map(Device::from_raw).collect()
 }

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use llama_cpp_sys_2 as sys;
 
-use crate::device::c_path;
+use crate::device::{c_path, registry};
 use crate::logging::capture_errors;
 use crate::{Error, Result};
 
@@ -38,12 +38,15 @@ impl Model {
     fn open(path: &Path, vocab_only: bool) -> Result<Model> {
         let c = c_path(path)?;
         let mut no_devices: [sys::ggml_backend_dev_t; 1] = [std::ptr::null_mut()];
+        let _registry = registry();
         // SAFETY: the path and the list of devices, which ends with null, are valid during the call.
         let (ptr, log) = capture_errors(|| unsafe {
             let mut params = sys::llama_model_default_params();
             params.devices = no_devices.as_mut_ptr();
             params.n_gpu_layers = 0;
             params.vocab_only = vocab_only;
+            // Plain buffers only: repacked weights take no adapter, and some are for instructions that a guest may lack.
+            params.use_extra_bufts = false;
             sys::llama_model_load_from_file(c.as_ptr(), params)
         });
         let what = format!("loading '{}'", path.display());
@@ -60,6 +63,7 @@ impl Model {
     /// Loads a LoRA adapter for this model.
     pub fn load_adapter(&self, path: &Path) -> Result<Adapter<'_>> {
         let c = c_path(path)?;
+        let _registry = registry();
         // SAFETY: model and path are valid; the model frees its adapters.
         let (ptr, log) = capture_errors(|| unsafe { sys::llama_adapter_lora_init(self.0.as_ptr(), c.as_ptr()) });
         let what = format!("loading the adapter '{}'", path.display());
@@ -70,6 +74,7 @@ impl Model {
     /// Opens a session of at most `tokens` tokens. The cache is F32 and attention unfused, so that results are exact.
     pub fn session(&self, tokens: usize, adapter: Option<&Adapter<'_>>) -> Result<Session<'_>> {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()) as i32;
+        let _registry = registry();
         // SAFETY: the model is valid.
         let (ptr, log) = capture_errors(|| unsafe {
             let mut params = sys::llama_context_default_params();

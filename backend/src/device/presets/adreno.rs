@@ -31,8 +31,8 @@ pub(super) const ADRENO_830: Preset = Preset {
         image_lines: MORTON,
         l1_bytes: Estimate::range(1024.0, 2048.0, 8192.0),
         l2_bytes: Estimate::range(1048576.0, 1572864.0, 2097152.0),
-        // At most 16 waves, fewer with many registers: LiteRT gpu_info.cc.
-        resident_subgroups: Estimate::range(4.0, 8.0, 16.0),
+        // At most 16 waves are resident, fewer with many registers (LiteRT gpu_info.cc); how many interleave is not public.
+        interleaved_subgroups: Estimate::range(2.0, 4.0, 16.0),
         invocations: Estimate::range(6144.0, 12288.0, 24576.0),
         // Three slices at 1.1 GHz (public device data), 1024 to 1536 lanes of one multiply-add.
         flops_f32: Estimate::range(2.25e12, 2.8e12, 3.38e12),
@@ -61,7 +61,7 @@ pub(super) const ADRENO_730: Preset = Preset {
         image_lines: MORTON,
         l1_bytes: Estimate::range(1024.0, 2048.0, 4096.0),
         l2_bytes: Estimate::range(524288.0, 786432.0, 1048576.0),
-        resident_subgroups: Estimate::range(4.0, 8.0, 16.0),
+        interleaved_subgroups: Estimate::range(2.0, 4.0, 16.0),
         // Four units (Mesa) of 16 waves.
         invocations: Estimate::range(4096.0, 8192.0, 16384.0),
         // Four units at 0.9 GHz (chips and cheese), 768 to 1024 lanes.

@@ -25,7 +25,7 @@ pub(super) const AMD_WAVE64: Preset = Preset {
         // 16 KiB a compute unit, 32 KiB from RDNA 3 on.
         l1_bytes: Estimate::range(16384.0, 16384.0, 32768.0),
         l2_bytes: Estimate::range(1048576.0, 4194304.0, 6291456.0),
-        resident_subgroups: Estimate::range(8.0, 20.0, 40.0),
+        interleaved_subgroups: Estimate::range(4.0, 10.0, 40.0),
         invocations: Estimate::range(8192.0, 40960.0, 98304.0),
         flops_f32: Estimate::range(1.2e12, 9.7e12, 6.1e13),
         flops_f16: Estimate::range(2.4e12, 1.94e13, 1.22e14),
@@ -60,7 +60,7 @@ pub(super) const INTEL_XE: Preset = Preset {
         image_lines: ImageLines { texel4: [4, 4], texel8: [2, 4], texel16: [1, 4] },
         l1_bytes: Estimate::range(65536.0, 131072.0, 196608.0),
         l2_bytes: Estimate::range(3932160.0, 4194304.0, 16777216.0),
-        resident_subgroups: Estimate::range(16.0, 32.0, 64.0),
+        interleaved_subgroups: Estimate::range(8.0, 16.0, 64.0),
         invocations: Estimate::range(8192.0, 16384.0, 65536.0),
         flops_f32: Estimate::range(2.07e12, 4.2e12, 1.72e13),
         flops_f16: Estimate::range(4.14e12, 8.4e12, 3.44e13),
@@ -95,7 +95,7 @@ pub(super) const H200: Preset = Preset {
         // Of 256 KiB per multiprocessor, what shared memory leaves.
         l1_bytes: Estimate::range(131072.0, 196608.0, 262144.0),
         l2_bytes: Estimate::range(5.2e7, 6e7, 6.3e7),
-        resident_subgroups: Estimate::range(16.0, 32.0, 64.0),
+        interleaved_subgroups: Estimate::range(8.0, 16.0, 64.0),
         // 132 multiprocessors of 512 to 2048 threads.
         invocations: Estimate::range(67584.0, 135168.0, 270336.0),
         // 67 TFLOP/s by the data sheet, without matrix units.

@@ -20,7 +20,8 @@ pub(super) const G715: Preset = Preset {
         l1_bytes: Estimate::known(32768.0),
         // The G710 may have 512 KiB to 2 MiB.
         l2_bytes: Estimate::range(524288.0, 1048576.0, 2097152.0),
-        resident_subgroups: Estimate::range(64.0, 64.0, 128.0),
+        // 64 to 128 warps are resident.
+        interleaved_subgroups: Estimate::range(8.0, 16.0, 64.0),
         invocations: Estimate::range(7168.0, 7168.0, 14336.0),
         flops_f32: Estimate::range(1.5e12, 1.6e12, 1.7e12),
         flops_f16: Estimate::range(3.0e12, 3.2e12, 3.4e12),
@@ -48,7 +49,8 @@ pub(super) const G925: Preset = Preset {
         image_lines: MORTON,
         l1_bytes: Estimate::known(32768.0),
         l2_bytes: Estimate::range(1048576.0, 2097152.0, 4194304.0),
-        resident_subgroups: Estimate::range(64.0, 64.0, 128.0),
+        // 64 to 128 warps are resident.
+        interleaved_subgroups: Estimate::range(8.0, 16.0, 64.0),
         invocations: Estimate::range(12288.0, 12288.0, 24576.0),
         flops_f32: Estimate::range(4.0e12, 4.5e12, 4.9e12),
         flops_f16: Estimate::range(8.0e12, 9.0e12, 9.8e12),

@@ -91,7 +91,7 @@ mod tests {
             let estimates: [Estimate; 13] = [
                 p.l1_bytes,
                 p.l2_bytes,
-                p.resident_subgroups,
+                p.interleaved_subgroups,
                 p.invocations,
                 p.flops_f32,
                 p.flops_f16,

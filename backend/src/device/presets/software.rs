@@ -25,7 +25,7 @@ pub(super) const LAVAPIPE: Preset = Preset {
         image_lines: ImageLines { texel4: [16, 1], texel8: [8, 1], texel16: [4, 1] },
         l1_bytes: Estimate::range(32768.0, 32768.0, 49152.0),
         l2_bytes: Estimate::range(1048576.0, 2097152.0, 8388608.0),
-        resident_subgroups: Estimate::known(1.0),
+        interleaved_subgroups: Estimate::known(1.0),
         // Two threads of eight lanes.
         invocations: Estimate::known(16.0),
         // Products reach 61 to 67 GFLOP/s from images.

@@ -42,7 +42,7 @@ proptest! {
         let (c0, r0) = (tile % cols * 16, tile / cols % tall * 4);
         let across = [spread(0, 4, 4), spread(1, 4, 1)];
         let visit = |order: [Spread; 2]| {
-            let loads = Loads { lanes: vec![order[0]], instructions: vec![order[1]] };
+            let loads = Loads { lanes: vec![order[0]], instructions: vec![order[1]], together: 1 };
             let at = |i: [u32; 4]| [c0 + i[0], r0 + i[1], 0, 0];
             let inside = |i: &[u32; 4]| i[0] < 4 * slots && i[1] < rows;
             loads.indices().flatten().map(at).filter(inside).map(|i| {
@@ -55,11 +55,11 @@ proptest! {
 
     #[test]
     fn a_larger_cache_never_fills_more(
-        extents in shapes::extents(100_000), h in prop_oneof![Just(1u32), Just(4)], lanes in 1u32..64, steps in 1u32..40,
+        extents in shapes::extents(100_000), h in prop_oneof![Just(1u32), Just(4)], lanes in 1u32..64, steps in 1u32..40, together in 0u32..5,
     ) {
         let view = Layout::rtile(&extents, 4, 1, h, u32::MAX, u32::MAX).unwrap().view();
         let line = LineShape { width: 4, height: 1 };
-        let loads = Loads { lanes: vec![spread(1, lanes, 4)], instructions: vec![spread(1, 4, 1), spread(0, steps, 4)] };
+        let loads = Loads { lanes: vec![spread(1, lanes, 4)], instructions: vec![spread(1, 4, 1), spread(0, steps, 4)], together };
         let mut last = u64::MAX;
         for capacity in [1, 4, 16, 64, 1 << 20] {
             let c = view.coverage(&loads, line, capacity);
@@ -77,8 +77,9 @@ proptest! {
 fn an_rtile_is_read_in_both_directions_line_by_line() {
     let line = LineShape { width: 4, height: 1 };
     // k along axis 0, rows along axis 1; 64 lanes on rows, and 16 of them.
-    let along_k = Loads { lanes: vec![spread(1, 64, 4)], instructions: vec![spread(1, 4, 1), spread(0, 8, 4)] };
-    let along_rows = Loads { lanes: vec![spread(0, 64, 4)], instructions: vec![spread(1, 32, 1)] };
+    let along_k =
+        Loads { lanes: vec![spread(1, 64, 4)], instructions: vec![spread(1, 4, 1), spread(0, 8, 4)], together: 1 };
+    let along_rows = Loads { lanes: vec![spread(0, 64, 4)], instructions: vec![spread(1, 32, 1)], together: 1 };
     let efficiency = |h: u32, loads: &Loads| {
         let view = Layout::rtile(&[1024, 1024], 4, 1, h, u32::MAX, u32::MAX).unwrap().view();
         view.coverage(loads, line, 64).efficiency(line)
@@ -86,6 +87,13 @@ fn an_rtile_is_read_in_both_directions_line_by_line() {
     assert_eq!((efficiency(4, &along_k), efficiency(4, &along_rows)), (1.0, 1.0));
     assert_eq!((efficiency(1, &along_k), efficiency(1, &along_rows)), (0.25, 1.0), "row-major serves one direction");
     let view = Layout::rtile(&[1024, 1024], 4, 1, 1, u32::MAX, u32::MAX).unwrap().view();
-    assert_eq!(view.coverage(&along_k, line, 64).lines_per_load, 64.0);
-    assert_eq!(view.coverage(&along_rows, line, 64).lines_per_load, 16.0);
+    assert_eq!(view.coverage(&along_k, line, 64).lines_per_instruction(), 64.0);
+    assert_eq!(view.coverage(&along_rows, line, 64).lines_per_instruction(), 16.0);
+
+    // In a cache of one line, an R-Tile still pays for itself where the four rows of a fragment are loaded together.
+    let tiles = Layout::rtile(&[1024, 1024], 4, 1, 4, u32::MAX, u32::MAX).unwrap().view();
+    let fragments = Loads { together: 4, ..along_k.clone() };
+    assert_eq!(tiles.coverage(&along_k, line, 1).efficiency(line), 0.25);
+    assert_eq!(tiles.coverage(&fragments, line, 1).efficiency(line), 1.0);
+    assert_eq!(view.coverage(&fragments, line, 1).efficiency(line), 0.25);
 }

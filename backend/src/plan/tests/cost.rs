@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{copy, planned};
-use crate::device::{Estimate, ImageLines, PRESETS, Profile};
+use super::{Exact, copy, planned};
+use crate::device::{Estimate, ImageLines, Limits, PRESETS, Preset, Profile};
 use crate::graph::{Binary, DType, Graph, Op};
-use crate::plan::{Bound, Objective, Prediction, StepCost, predict};
+use crate::plan::{Bound, Objective, PlanOptions, Policy, Prediction, StepCost, plan, predict};
 
 /// Round numbers: only memory takes time, 1 byte a nanosecond, and launches, 1 microsecond.
 fn slow_memory() -> Profile {
@@ -16,7 +16,7 @@ fn slow_memory() -> Profile {
         image_lines: ImageLines { texel4: [16, 1], texel8: [8, 1], texel16: [4, 1] },
         l1_bytes: Estimate::known(32768.0),
         l2_bytes: huge,
-        resident_subgroups: Estimate::known(1.0),
+        interleaved_subgroups: Estimate::known(1.0),
         invocations: Estimate::known(1.0),
         flops_f32: fast,
         flops_f16: fast,
@@ -118,6 +118,23 @@ fn only_conversions_have_a_share() {
     assert!(p.to_string().lines().all(|line| line.starts_with("simulated: ")), "{p}");
 }
 
+/// Rows that lie by themselves are read a texel of a line at a time where lanes are on rows; R-Tiles are not.
+#[test]
+fn row_major_homes_waste_lines() {
+    let profile = Preset::find("adreno-730").unwrap().profile.as_ref().unwrap();
+    let limits = Limits { subgroup_size: 64, shuffle_width: 64, ..Limits::for_tests() };
+    let g = product(DType::F32, [512, 64, 512]);
+    let of = |policy| {
+        let options = PlanOptions { policy, ..PlanOptions::default() };
+        predict(&plan(&g, &limits, options, &Exact).unwrap(), &g, profile)
+    };
+    let (rows, tiles) = (of(Policy::HonestRowmajor), of(Policy::RTileMaps));
+    assert_eq!((rows.bytes_moved, rows.requests, rows.flops), (tiles.bytes_moved, tiles.requests, tiles.flops));
+    assert!(rows.paper_efficiency < 0.5 && tiles.paper_efficiency > 0.9, "{rows} {tiles}");
+    assert!(rows.steps[0].cache_bytes > 2 * tiles.steps[0].cache_bytes, "{:?} {:?}", rows.steps[0], tiles.steps[0]);
+    assert!(rows.time_ms >= tiles.time_ms, "{} {}", rows.time_ms, tiles.time_ms);
+}
+
 /// The weighted mean of efficiencies prefers (1, 0.1) to (0.5, 0.5), which takes 11 units of time and not 4.
 #[test]
 fn the_papers_objective_may_choose_one_direction() {
@@ -139,11 +156,12 @@ fn the_papers_objective_may_choose_one_direction() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// More of everything is never cheaper, on no machine; nor is the slow end of a range ever fast.
+    /// A larger product moves more, on every machine (its loads may be fewer: other schedules share more of them); and the slow end of a
+    /// range is never fast.
     #[test]
-    fn more_is_never_cheaper(m in 1u32..40, n in 1u32..40, k in 1u32..40, more in 1u32..5, axis in 0usize..3) {
+    fn larger_products_move_more(m in 1u32..40, n in 1u32..40, k in 1u32..40, more in 1u32..5, axis in 0usize..3) {
         let size = [16 * m, 4 * n, 32 * k];
         let mut larger = size;
         larger[axis] *= 1 + more;
@@ -152,7 +170,6 @@ proptest! {
             for dtype in [DType::F32, DType::Q8_0] {
                 let (less, more) = (of(&product(dtype, size), profile), of(&product(dtype, larger), profile));
                 prop_assert!(less.bytes_moved < more.bytes_moved && less.flops < more.flops, "{}", preset.name);
-                prop_assert!(less.requests < more.requests, "{}: {size:?} {larger:?}", preset.name);
                 let [fast, slow] = more.time_ms_range;
                 prop_assert!(fast <= more.time_ms && more.time_ms <= slow, "{}: {:?}", preset.name, more.time_ms_range);
             }

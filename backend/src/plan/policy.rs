@@ -1,0 +1,69 @@
+//! What a planner may do about layouts: ours, and what the neighbours do, in one binary so that they can be compared.
+
+use super::TransformKind;
+
+/// How layouts and transforms are treated. Every policy computes the same results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// One layout that ops pass on as it is (as MNN does): permuted and transposed operands are copied once and the copy is reused.
+    LayoutReuse,
+    /// Layouts converted wherever an op asks for one (as TFLite does): every view is copied for every reader.
+    ConvertAlways,
+    /// Row-major homes that kernels read through strides; copies that the host wrote are made.
+    HonestRowmajor,
+    /// R-Tile homes; copies that the host wrote are made.
+    #[serde(rename = "rtile")]
+    RTile,
+    /// R-Tile homes; copies that the host wrote become coordinates of their readers.
+    #[default]
+    #[serde(rename = "rtile+maps")]
+    RTileMaps,
+}
+
+impl Policy {
+    /// All of them, by the names they parse from.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("layout-reuse", Self::LayoutReuse),
+        ("convert-always", Self::ConvertAlways),
+        ("honest-rowmajor", Self::HonestRowmajor),
+        ("rtile", Self::RTile),
+        ("rtile+maps", Self::RTileMaps),
+    ];
+
+    /// Whether homes are tiled; otherwise each row lies by itself.
+    pub(super) fn tiles(self) -> bool {
+        matches!(self, Self::RTile | Self::RTileMaps)
+    }
+
+    /// Whether a host's copy may be the positions of what it copies.
+    pub(super) fn elides_copies(self) -> bool {
+        self == Self::RTileMaps
+    }
+
+    /// Whether a reader takes such a view as coordinates.
+    pub(super) fn absorbs(self, kind: TransformKind) -> bool {
+        match self {
+            Self::LayoutReuse => matches!(kind, TransformKind::Reshape | TransformKind::Slice),
+            Self::ConvertAlways => false,
+            Self::HonestRowmajor | Self::RTile | Self::RTileMaps => true,
+        }
+    }
+
+    /// Whether a copy made for one reader serves the next.
+    pub(super) fn reuses_copies(self) -> bool {
+        self != Self::ConvertAlways
+    }
+}
+
+impl std::str::FromStr for Policy {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|&(name, _)| name == s)
+            .map(|(_, policy)| policy)
+            .ok_or_else(|| format!("policy '{s}' is not one of {}", Self::ALL.map(|(name, _)| name).join(", ")))
+    }
+}

@@ -85,6 +85,7 @@ pub fn adjoints() -> Vec<Adjoint> {
     pairs.push(gathering());
     pairs.push(repeats([5, 3, 1, 1], [5, 9, 2, 1]));
     pairs.push(repeats([12, 1, 2, 1], [12, 33, 4, 1]));
+    pairs.push(padding([7, 5, 2, 1], [8, 1, 0, 0], [40, 9, 2, 1]));
     let soft_max = Op::SoftMaxBack { scale: 0.7 };
     pairs.push(symmetric(soft_max, Fill::Probabilities));
     pairs.push(symmetric(Op::RmsNormBack { eps: 1e-5 }, Fill::Floats(2.0)));
@@ -134,6 +135,19 @@ fn repeats(from: Shape, to: Shape) -> Adjoint {
     let mut s = Setup::new();
     let inputs = vec![s.f32(to, Fill::Floats(1.0))];
     let backward = s.case_as(format!("{to:?} to {from:?}"), Op::RepeatBack, inputs, Desc::f32(from));
+    Adjoint { forward, x: 0, backward, dy: 0 }
+}
+
+/// A box set among zeros, and a copy of that box.
+fn padding(x: Shape, before: Shape, y: Shape) -> Adjoint {
+    let mut s = Setup::new();
+    let inputs = vec![s.f32(x, Fill::Floats(2.0))];
+    let forward = s.case_as(format!("{x:?} in {y:?}"), Op::Pad { before }, inputs, Desc::f32(y));
+    let mut s = Setup::new();
+    let all = s.f32(y, Fill::Floats(1.0));
+    let cut = (0..4).try_fold(all, |window, axis| window.slice(axis, before[axis], x[axis]));
+    let inputs = vec![cut.expect("the box lies within y")];
+    let backward = s.case_as(format!("{x:?} of {y:?}"), Op::Copy, inputs, Desc::f32(x));
     Adjoint { forward, x: 0, backward, dy: 0 }
 }
 

@@ -3,7 +3,7 @@
 use fblayout::graph::{Array, DType, Desc, Graph, Node, Op, Operand, Shape, ValueId, encode, oracle};
 
 use crate::Fill;
-use crate::reference::{contents, operands, written};
+use crate::reference::contents;
 
 /// A graph of one node and the bytes of its external values.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Case {
 
     /// The values that the node writes, in the oracle's order.
     pub fn outputs(&self) -> Vec<ValueId> {
-        written(self.node())
+        self.node().written().to_vec()
     }
 
     /// Dtype and shape of a value.
@@ -96,7 +96,7 @@ impl Case {
 
     /// What the operands show, as the device's bytes say (quantized data is already rounded).
     pub fn inputs(&self) -> Vec<Array> {
-        operands(self.node(), &contents(&self.graph, &self.data))
+        self.node().shown(&contents(&self.graph, &self.data))
     }
 
     /// What the node's written values must hold, in f64.

@@ -1,10 +1,10 @@
 //! Random graphs of several nodes whose every result is exact in f32, so that the device must agree bit for bit, whatever the
 //! plan does with copies, memory and order.
 
-use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, Unary, ValueId, encode};
+use fblayout::graph::{Array, Binary, Contents, DType, Desc, Graph, Node, Op, Operand, Shape, Unary, ValueId, encode};
 
 use crate::fill::Random;
-use crate::reference::{Contents, contents, operands, step};
+use crate::reference::contents;
 use crate::{Fill, tolerance};
 
 /// A graph, its data, and what it must leave.
@@ -15,6 +15,43 @@ pub struct ExactProgram {
     pub data: Vec<(ValueId, Vec<u8>)>,
     /// What kept and updated values hold after the run.
     pub expected: Contents,
+}
+
+impl ExactProgram {
+    /// The program with the gradients of its last value after it, if it has one and all of them are exact.
+    pub fn with_gradients(mut self) -> Option<Self> {
+        let loss = self.graph.nodes.last()?.output;
+        let forward = self.graph.nodes.len();
+        let floats = |id: &ValueId| self.graph.values[id.index()].dtype == DType::F32;
+        let leads = |id: &ValueId| self.graph.clone().backward(loss, &[*id]).is_ok();
+        let wanted: Vec<ValueId> = self.data.iter().map(|&(id, _)| id).filter(floats).filter(leads).collect();
+        let gradients = self.graph.backward(loss, &wanted).ok()?;
+        let shape = self.graph.values[gradients.seed.index()].shape;
+        let seed = Fill::Integers.make(DType::F32, &shape, self.data.len() as u32);
+        self.data.push((gradients.seed, encode(DType::F32, &seed).expect("floats of the seed's shape")));
+
+        let mut all = contents(&self.graph, &self.data);
+        for (at, node) in self.graph.nodes.iter().enumerate() {
+            let inputs = node.shown(&all);
+            node.step(&self.graph, &mut all);
+            if at >= forward && !exact(&self.graph, node, &inputs, &all) {
+                return None;
+            }
+        }
+        for &id in &gradients.wrt {
+            self.graph.keep(id);
+            self.expected.insert(id, all[&id].clone());
+        }
+        Some(self)
+    }
+}
+
+/// Whether no kernel can round this node's result.
+fn exact(graph: &Graph, node: &Node, inputs: &[Array], after: &Contents) -> bool {
+    let ids = node.inputs.iter().map(|i| i.value).chain([node.output]);
+    let dtypes: Vec<DType> = ids.map(|id| graph.values[id.index()].dtype).collect();
+    let bounds = tolerance(&node.op, inputs, &dtypes, &[after[&node.output].clone()]);
+    bounds.iter().all(|b| b.data.iter().all(|&b| b == 0.0))
 }
 
 /// Values of more elements are not used further.
@@ -150,13 +187,10 @@ impl Builder {
     /// Takes the graph with its new last node, if that node's result is exact.
     fn accept(&mut self, attempt: Graph) -> bool {
         let node = attempt.nodes.last().expect("a node was added");
-        let inputs = operands(node, &self.contents);
+        let inputs = node.shown(&self.contents);
         let mut after = self.contents.clone();
-        step(&attempt, node, &mut after);
-        let ids = node.inputs.iter().map(|i| i.value).chain([node.output]);
-        let dtypes: Vec<DType> = ids.map(|id| attempt.values[id.index()].dtype).collect();
-        let bounds = tolerance(&node.op, &inputs, &dtypes, &[after[&node.output].clone()]);
-        let exact = bounds.iter().all(|b| b.data.iter().all(|&b| b == 0.0));
+        node.step(&attempt, &mut after);
+        let exact = exact(&attempt, node, &inputs, &after);
         if exact {
             self.graph = attempt;
             self.contents = after;

@@ -27,6 +27,28 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
+/// GELU's approximation is `x sigmoid(z)`: z and its derivative.
+fn gelu_argument(x: f64) -> (f64, f64) {
+    let (slope, cubic) = (2.0 * (2.0 / std::f64::consts::PI).sqrt(), 0.044715);
+    (slope * x * (1.0 + cubic * x * x), slope * (1.0 + 3.0 * cubic * x * x))
+}
+
+/// Relative error of `sigmoid(z)`: z has two rounded constants and five rounded operations; its error and that of the exponential
+/// reach the result by their share `sigmoid(-z)` of the sum `1 + exp(-z)`.
+fn gelu_gate_error(x: f64) -> f64 {
+    let (z, _) = gelu_argument(x);
+    (7.0 * U * z.abs() + exp(z)) * sigmoid(-z) + U + DIVIDE
+}
+
+/// `1 - q` with `q = 2 / (1 + exp(2 x))`, which passes on `(1 + y) / 2` of the exponential's error; below 1/4 a series whose
+/// operations round three times next to 1 and leave out less than half an ulp.
+fn tanh(x: f64, y: f64) -> f64 {
+    if x.abs() < 0.25 {
+        return 4.0 * U * y.abs() + FLUSH;
+    }
+    (1.0 - y) * (exp(2.0 * x) * (1.0 + y) / 2.0 + U + DIVIDE) + U * y.abs() + FLUSH
+}
+
 /// Longest chain of additions when a row kernel sums n elements: four at a time, in as little as one invocation, and up to ten
 /// rounds that join the invocations of a row.
 fn chain(n: usize) -> f64 {
@@ -47,10 +69,24 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Unary(Unary::Neg) => out.map(|_| 0.0),
         Op::Unary(Unary::Sqr) => exact_or(out, |y| U * y),
         Op::Unary(Unary::Sqrt) => out.map(|y| SQRT * y),
+        Op::Unary(Unary::Tanh) => inputs[0].zip(out, tanh),
+        Op::Unary(Unary::Gelu) => {
+            inputs[0].zip(out, |x, y| (gelu_gate_error(x) + 2.0 * U) * y.abs() + FLUSH * (1.0 + x.abs()))
+        }
         Op::SiluBack => silu_back(inputs),
+        Op::TanhBack => {
+            // The square's rounding is relative to the square; the difference and the product round once each.
+            inputs[0].zip(&inputs[1], |dy, y| dy.abs() * (U * y * y + 2.0 * U * (1.0 - y * y).abs()) + FLUSH)
+        }
+        Op::GeluBack => gelu_back(inputs),
         Op::SwiGlu => {
             let flush = inputs[0].zip(&inputs[1], |gate, up| FLUSH * (1.0 + gate.abs()) * (1.0 + up.abs()));
             let relative = inputs[0].zip(out, |gate, y| (sigmoid_error(gate) + 2.0 * U) * y.abs());
+            relative.zip(&flush, |a, b| a + b)
+        }
+        Op::GeGlu => {
+            let flush = inputs[0].zip(&inputs[1], |gate, up| FLUSH * (1.0 + gate.abs()) * (1.0 + up.abs()));
+            let relative = inputs[0].zip(out, |gate, y| (gelu_gate_error(gate) + 3.0 * U) * y.abs());
             relative.zip(&flush, |a, b| a + b)
         }
         Op::RmsNorm { .. } => {
@@ -63,7 +99,7 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Rope(rope) => rotation(rope, inputs),
         &Op::SoftMax { scale } => soft_max(&inputs[0], inputs.get(1), f64::from(scale), out),
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
-        Op::Repeat | Op::ArgMax => out.map(|_| 0.0),
+        Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A Q8_0 product has 19 bits and is exact; Q4_1 adds its minimum with one rounding.
         Op::Copy | Op::GetRows if dtypes[0] == DType::Q4_1 => exact_or(out, |y| U * y.abs()),
@@ -121,6 +157,18 @@ fn silu_back(inputs: &[Array]) -> Array {
     inputs[0].zip(&inputs[1], |dy, x| {
         let relative = 2.0 * (sigmoid_error(x) + 4.0 * U);
         dy.abs() * (1.0 + x.abs()) * (sigmoid(x) * relative + FLUSH)
+    })
+}
+
+/// `dy (s + x s (1 - s) z')` where s and 1 - s are 1 and `exp(-|z|)` over their sum: errors relative to both terms.
+fn gelu_back(inputs: &[Array]) -> Array {
+    inputs[0].zip(&inputs[1], |dy, x| {
+        let (z, slope) = gelu_argument(x);
+        let (first, weight) = (sigmoid(z), x.abs() * slope);
+        let second = weight * first * sigmoid(-z);
+        let second_error = 7.0 * U * z.abs() + exp(z) + 2.0 * DIVIDE + 14.0 * U;
+        let error = first * (gelu_gate_error(x) + 3.0 * U) + second * (second_error + 2.0 * U);
+        dy.abs() * error + FLUSH * (1.0 + dy.abs()) * (1.0 + weight)
     })
 }
 

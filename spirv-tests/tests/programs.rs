@@ -1,5 +1,7 @@
 //! Graphs of many nodes: elided copies, shared memory, order of in-place updates.
 
+use std::collections::HashSet;
+
 use fblayout::graph::{Kind, decode};
 use fblayout::plan::{PlanOptions, Policy, StorageChoice};
 use fblayout_spirv_tests::{Device, ExactProgram, Reference, VulkanDevice, exact_program};
@@ -54,4 +56,41 @@ fn random_programs_are_exact_under_every_policy() {
     for (_, policy) in Policy::ALL {
         assert_programs(PlanOptions { policy, ..PlanOptions::default() }, 3);
     }
+}
+
+/// Programs that have exact gradients, with these.
+fn gradient_programs() -> Vec<(u32, ExactProgram)> {
+    (100..116).filter_map(|number| Some((number, exact_program(number, 8).with_gradients()?))).collect()
+}
+
+#[test]
+fn gradient_programs_are_many_and_undo_windows() {
+    let programs = gradient_programs();
+    let mut ops = HashSet::new();
+    for (number, program) in &programs {
+        program.graph.verify().expect("gradients obey the rules");
+        assert_exact(&Reference::faithful(), program, &format!("reference, gradients of program {number}"));
+        ops.extend(program.graph.nodes.iter().map(|n| n.op.row().name));
+    }
+    assert!(programs.len() >= 12, "{} programs", programs.len());
+    let wanted = ["PAD", "REPEAT_BACK", "OUT_PROD", "MUL_MAT", "CPY", "NEG"];
+    assert!(wanted.iter().all(|op| ops.contains(op)), "only {ops:?}");
+}
+
+fn assert_gradients(storage: StorageChoice) {
+    let device = VulkanDevice::open(storage).expect("a Vulkan device");
+    for (number, program) in gradient_programs() {
+        assert_exact(&device, &program, &format!("{storage:?} gradients of program {number}"));
+    }
+    device.assert_valid();
+}
+
+#[test]
+fn gradients_of_random_programs_are_exact_in_buffers() {
+    assert_gradients(StorageChoice::Buffer);
+}
+
+#[test]
+fn gradients_of_random_programs_are_exact_in_images() {
+    assert_gradients(StorageChoice::Image);
 }

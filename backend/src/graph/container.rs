@@ -127,7 +127,8 @@ impl Graph {
         self.push(name.into(), op, inputs, None)
     }
 
-    /// Adds a node with a stated output, as the ops need that take their shape from it (Copy, Repeat, RepeatBack, GetRowsBack).
+    /// Adds a node with a stated output, as the ops need that take their shape from it (Copy, Pad, Repeat, RepeatBack,
+    /// GetRowsBack).
     pub fn node_as(
         &mut self,
         name: impl Into<String>,

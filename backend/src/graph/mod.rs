@@ -1,24 +1,34 @@
 //! What is computed: tensors, dtypes and ops. Knows nothing of layouts or devices.
 //!
-//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`], arithmetic and f64 oracle. [`Graph`] holds
-//! values and the nodes that compute them; [`Operand`] is a strided window over a value, which is how views arrive.
+//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`], arithmetic, f64 oracle and gradient rule.
+//! [`Graph`] holds values and the nodes that compute them; [`Operand`] is a strided window over a value, which is how views
+//! arrive. [`Graph::backward`] appends gradients, from which follows an operator's [`Class`]; [`eval`] runs a graph on the
+//! oracles.
 
+mod access;
 mod array;
 mod bytes;
+mod class;
 mod container;
 mod dtype;
+mod eval;
 mod flops;
+mod gradient;
 mod op;
 mod operand;
 mod oracle;
 mod rules;
 mod table;
 
+pub use access::{Access, Axes};
 pub use array::Array;
 pub use bytes::{BytesError, decode, encode};
+pub use class::Class;
 pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
 pub use dtype::DType;
+pub use eval::{Contents, eval};
 pub use flops::flops;
+pub use gradient::Gradients;
 pub use op::{Binary, Op, Rope, RopeMode, Unary};
 pub use operand::{Operand, ViewError};
 pub use oracle::rope_frequencies;

@@ -1,5 +1,7 @@
 //! The ops, with the parameters that change what they compute.
 
+use super::Shape;
+
 /// How RoPE pairs the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RopeMode {
@@ -58,6 +60,10 @@ pub enum Unary {
     Sqr,
     /// square root
     Sqrt,
+    /// hyperbolic tangent
+    Tanh,
+    /// GELU by its tanh approximation: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
+    Gelu,
 }
 
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
@@ -80,8 +86,14 @@ pub enum Op {
     Unary(Unary),
     /// Gradient of SiLU: operands dy, x.
     SiluBack,
+    /// Gradient of Tanh: operands dy, y.
+    TanhBack,
+    /// Gradient of Gelu: operands dy, x.
+    GeluBack,
     /// Split SwiGLU: `silu(gate) * up`.
     SwiGlu,
+    /// Split GEGLU: `gelu(gate) * up`, with Gelu's approximation.
+    GeGlu,
     /// `x / sqrt(mean(x^2) + eps)` along axis 0.
     RmsNorm {
         /// Added to the mean square.
@@ -111,6 +123,11 @@ pub enum Op {
     RepeatBack,
     /// Copies values to a tensor of the same number of elements (CONT, CPY, DUP).
     Copy,
+    /// The operand as a box within zeros: its element i is element `before + i` of the output.
+    Pad {
+        /// Elements of the output before the box, per axis.
+        before: Shape,
+    },
     /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) `[n, rows]`, ids I32 `[r]` -> F32 `[n, r]`.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.

@@ -252,6 +252,20 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
     Ok(output)
 }
 
+pub(super) fn pad(call: &Call<'_>) -> Result<Desc, ShapeError> {
+    let Op::Pad { before } = call.op else { return call.refuse(Site::Operands, "are not those of a box in zeros") };
+    call.floats()?;
+    let (x, output) = (call.shape(0), call.asked()?.shape);
+    let beyond = |&axis: &usize| u64::from(before[axis]) + u64::from(x[axis]) > u64::from(output[axis]);
+    match (0..4).find(beyond) {
+        Some(axis) => {
+            let rule = format!("axis {axis} of {output:?} must hold {x:?} after {before:?} elements");
+            call.refuse(Site::Output, rule)
+        }
+        None => Ok(Desc::f32(output)),
+    }
+}
+
 pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.dtype(0, WEIGHTS)?;
     call.matrix(0)?;

@@ -1,6 +1,8 @@
 //! The op table: one row per op, under ggml's name.
 
+use super::access;
 use super::flops::Work;
+use super::gradient::{self, rules as gradients};
 use super::oracle::{self, Oracle};
 use super::rules::{self, Rule, ShapeError};
 use super::{Array, Binary, Desc, Op, Rope, Shape, Unary};
@@ -41,75 +43,90 @@ pub struct Row {
     pub updates: &'static [usize],
     /// Who computes it.
     pub family: Family,
+    /// Its arithmetic.
     pub(super) work: Work,
     rule: Rule,
     oracle: Oracle,
+    /// Gradients of the operands; `None` where the op has none.
+    pub(super) gradient: Option<gradient::Rule>,
+    /// Which elements of the operands an element of the output needs.
+    pub(super) access: access::Rule,
 }
 
-const fn row(name: &'static str, operands: (usize, usize), family: Family, rule: Rule, oracle: Oracle) -> Row {
-    let work = match family {
-        Family::Gemm => Work::Product,
-        Family::Copy | Family::Gather => Work::Each(0),
-        _ => Work::Each(1),
+macro_rules! gradient {
+    (none) => {
+        None
     };
-    Row { name, min_operands: operands.0, max_operands: operands.1, updates: &[], family, work, rule, oracle }
+    ($rule:ident) => {
+        Some(gradients::$rule)
+    };
 }
 
-impl Row {
-    /// The row with `n` operations per element of its largest operand.
-    const fn each(self, n: u32) -> Self {
-        Self { work: Work::Each(n), ..self }
-    }
+macro_rules! work {
+    (product) => {
+        Work::Product
+    };
+    ($each:literal) => {
+        Work::Each($each)
+    };
 }
 
 macro_rules! table {
-    ($($id:ident = $row:expr;)*) => {
-        $(static $id: Row = $row;)*
+    ($($id:ident $min:literal ..= $max:literal $family:ident $work:tt $rule:ident $module:ident :: $oracle:ident $gradient:ident
+        $access:ident $(updates $($updated:literal),+)?;)*) => {
+        $(static $id: Row = Row {
+            name: stringify!($id),
+            min_operands: $min,
+            max_operands: $max,
+            updates: &[$($($updated),+)?],
+            family: Family::$family,
+            work: work!($work),
+            rule: rules::$rule,
+            oracle: oracle::$module::$oracle,
+            gradient: gradient!($gradient),
+            access: access::$access,
+        };)*
         /// Every row of the table.
         pub static ROWS: &[&Row] = &[$(&$id),*];
     };
 }
 
 table! {
-    MUL_MAT = row("MUL_MAT", (2, 2), Family::Gemm, rules::mul_mat, oracle::gemm::mul_mat);
-    OUT_PROD = row("OUT_PROD", (2, 2), Family::Gemm, rules::out_prod, oracle::gemm::out_prod);
-    ADD = row("ADD", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    SUB = row("SUB", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    MUL = row("MUL", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    DIV = row("DIV", (2, 2), Family::Elementwise, rules::binary, oracle::elementwise::binary);
-    SCALE = row("SCALE", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::scale).each(2);
-    SILU = row("SILU", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary).each(4);
-    NEG = row("NEG", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    SQR = row("SQR", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    SQRT = row("SQRT", (1, 1), Family::Elementwise, rules::same_shape, oracle::elementwise::unary);
-    SILU_BACK = row("SILU_BACK", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::silu_back).each(7);
-    SWIGLU = row("SWIGLU", (2, 2), Family::Elementwise, rules::same_shape, oracle::elementwise::swiglu).each(5);
-    RMS_NORM = row("RMS_NORM", (1, 1), Family::Rows, rules::same_shape, oracle::rows::rms_norm).each(3);
-    RMS_NORM_BACK = row("RMS_NORM_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::rms_norm_back).each(7);
-    SOFT_MAX = row("SOFT_MAX", (1, 2), Family::Rows, rules::soft_max, oracle::rows::soft_max).each(7);
-    SOFT_MAX_BACK = row("SOFT_MAX_BACK", (2, 2), Family::Rows, rules::same_shape, oracle::rows::soft_max_back).each(5);
-    ARGMAX = row("ARGMAX", (1, 1), Family::Rows, rules::arg_max, oracle::rows::arg_max);
-    ROPE = row("ROPE", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).each(5);
-    ROPE_BACK = row("ROPE_BACK", (2, 3), Family::Rope, rules::rope, oracle::rope::rope).each(5);
-    REPEAT = row("REPEAT", (1, 1), Family::Copy, rules::repeat, oracle::moves::repeat);
-    REPEAT_BACK = row("REPEAT_BACK", (1, 1), Family::RepeatBack, rules::repeat_back, oracle::moves::repeat_back);
-    CPY = row("CPY", (1, 1), Family::Copy, rules::copy, oracle::moves::copy);
-    GET_ROWS = row("GET_ROWS", (2, 2), Family::Gather, rules::get_rows, oracle::moves::get_rows);
-    GET_ROWS_BACK = row("GET_ROWS_BACK", (2, 2), Family::Gather, rules::get_rows_back, oracle::moves::get_rows_back).each(1);
-    CROSS_ENTROPY_LOSS =
-        row("CROSS_ENTROPY_LOSS", (2, 2), Family::CrossEntropy, rules::cross_entropy, oracle::loss::cross_entropy).each(7);
-    CROSS_ENTROPY_LOSS_BACK = row(
-        "CROSS_ENTROPY_LOSS_BACK",
-        (3, 3),
-        Family::CrossEntropy,
-        rules::cross_entropy_back,
-        oracle::loss::cross_entropy_back
-    )
-    .each(7);
-    OPT_STEP_ADAMW = Row {
-        updates: &[0, 2, 3],
-        ..row("OPT_STEP_ADAMW", (5, 5), Family::Optimizer, rules::adamw, oracle::optimizer::adamw).each(15)
-    };
+    // name                 operands family       flops   shape rule         oracle                   gradient      access
+    MUL_MAT                 2..=2    Gemm         product mul_mat            gemm::mul_mat            mul_mat       mul_mat;
+    OUT_PROD                2..=2    Gemm         product out_prod           gemm::out_prod           out_prod      out_prod;
+    ADD                     2..=2    Elementwise  1       binary             elementwise::binary      add           own;
+    SUB                     2..=2    Elementwise  1       binary             elementwise::binary      sub           own;
+    MUL                     2..=2    Elementwise  1       binary             elementwise::binary      mul           own;
+    DIV                     2..=2    Elementwise  1       binary             elementwise::binary      div           own;
+    SCALE                   1..=1    Elementwise  2       same_shape         elementwise::scale       scale         own;
+    SILU                    1..=1    Elementwise  4       same_shape         elementwise::unary       silu          own;
+    NEG                     1..=1    Elementwise  1       same_shape         elementwise::unary       neg           own;
+    SQR                     1..=1    Elementwise  1       same_shape         elementwise::unary       sqr           own;
+    SQRT                    1..=1    Elementwise  1       same_shape         elementwise::unary       sqrt          own;
+    TANH                    1..=1    Elementwise  1       same_shape         elementwise::unary       tanh          own;
+    GELU                    1..=1    Elementwise  9       same_shape         elementwise::unary       gelu          own;
+    SILU_BACK               2..=2    Elementwise  8       same_shape         elementwise::silu_back   none          own;
+    TANH_BACK               2..=2    Elementwise  3       same_shape         elementwise::tanh_back   none          own;
+    GELU_BACK               2..=2    Elementwise  19      same_shape         elementwise::gelu_back   none          own;
+    SWIGLU                  2..=2    Elementwise  5       same_shape         elementwise::swiglu      swiglu        own;
+    GEGLU                   2..=2    Elementwise  10      same_shape         elementwise::geglu       geglu         own;
+    RMS_NORM                1..=1    Rows         3       same_shape         rows::rms_norm           rms_norm      rows;
+    RMS_NORM_BACK           2..=2    Rows         7       same_shape         rows::rms_norm_back      none          rows;
+    SOFT_MAX                1..=2    Rows         7       soft_max           rows::soft_max           soft_max      rows;
+    SOFT_MAX_BACK           2..=2    Rows         5       same_shape         rows::soft_max_back      none          rows;
+    ARGMAX                  1..=1    Rows         1       arg_max            rows::arg_max            none          arg_max;
+    ROPE                    2..=3    Rope         5       rope               rope::rope               rope          rope;
+    ROPE_BACK               2..=3    Rope         5       rope               rope::rope               rope          rope;
+    REPEAT                  1..=1    Copy         0       repeat             moves::repeat            repeat        moved;
+    REPEAT_BACK             1..=1    RepeatBack   1       repeat_back        moves::repeat_back       repeat_back   repeat_back;
+    CPY                     1..=1    Copy         0       copy               moves::copy              copy          moved;
+    PAD                     1..=1    Copy         0       pad                moves::pad               pad           looked_up;
+    GET_ROWS                2..=2    Gather       0       get_rows           moves::get_rows          get_rows      looked_up;
+    GET_ROWS_BACK           2..=2    Gather       1       get_rows_back      moves::get_rows_back     get_rows_back looked_up;
+    CROSS_ENTROPY_LOSS      2..=2    CrossEntropy 7       cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
+    CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy 7       cross_entropy_back loss::cross_entropy_back none          cross_entropy_back;
+    OPT_STEP_ADAMW          5..=5    Optimizer    15      adamw              optimizer::adamw         none          adamw updates 0, 2, 3;
 }
 
 impl Op {
@@ -127,8 +144,13 @@ impl Op {
             Self::Unary(Unary::Neg) => &NEG,
             Self::Unary(Unary::Sqr) => &SQR,
             Self::Unary(Unary::Sqrt) => &SQRT,
+            Self::Unary(Unary::Tanh) => &TANH,
+            Self::Unary(Unary::Gelu) => &GELU,
             Self::SiluBack => &SILU_BACK,
+            Self::TanhBack => &TANH_BACK,
+            Self::GeluBack => &GELU_BACK,
             Self::SwiGlu => &SWIGLU,
+            Self::GeGlu => &GEGLU,
             Self::RmsNorm { .. } => &RMS_NORM,
             Self::RmsNormBack { .. } => &RMS_NORM_BACK,
             Self::Rope(Rope { back: false, .. }) => &ROPE,
@@ -138,6 +160,7 @@ impl Op {
             Self::Repeat => &REPEAT,
             Self::RepeatBack => &REPEAT_BACK,
             Self::Copy => &CPY,
+            Self::Pad { .. } => &PAD,
             Self::GetRows => &GET_ROWS,
             Self::GetRowsBack => &GET_ROWS_BACK,
             Self::CrossEntropyLoss => &CROSS_ENTROPY_LOSS,
@@ -149,7 +172,7 @@ impl Op {
 }
 
 /// The output an op gives for these operands. `asked` is what the node declares: it decides for ops that take their output
-/// from the node (Copy, Repeat, RepeatBack, GetRowsBack) and must agree with the rule for all others.
+/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack) and must agree with the rule for all others.
 pub fn infer(op: &Op, inputs: &[Desc], asked: Option<Desc>) -> Result<Desc, ShapeError> {
     let row = op.row();
     rules::apply(row.name, row.min_operands..=row.max_operands, row.rule, op, inputs, asked)

@@ -1,12 +1,14 @@
-//! Values moved, repeated, converted to another dtype, and summed back over their repeats: shaders `copy`, `repeat_back`.
+//! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
+//! `pad`, `repeat_back`.
 
 use super::dispatch::Builder;
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
-use crate::graph::elements;
+use crate::graph::{Shape, elements};
 
 const WRAP: u32 = 16;
 const RENUMBER: u32 = 17;
+const BEFORE: u32 = 16;
 
 /// A copy between shapes reads the input in the output's shape where its digits allow, else element by element by number.
 pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
@@ -39,6 +41,14 @@ fn in_shape_of(input: &Operand, output: &Operand) -> Option<Operand> {
 pub(super) fn repeat(call: Call<'_>) -> Result<Lowered, Refusal> {
     let wrap = call.inputs[0].repeats_to(call.output);
     Ok(call.dispatch("copy")?.set(WRAP, wrap).set(RENUMBER, 0).texels(call.output)?.into())
+}
+
+pub(super) fn pad(call: Call<'_>, before: Shape) -> Result<Lowered, Refusal> {
+    let mut builder = call.dispatch("pad")?;
+    for (axis, elements) in (BEFORE..).zip(before) {
+        builder = builder.set(axis, elements);
+    }
+    Ok(builder.texels(call.output)?.into())
 }
 
 pub(super) fn repeat_back(call: Call<'_>) -> Result<Lowered, Refusal> {

@@ -26,6 +26,18 @@ pub(super) fn swiglu(call: Call<'_>) -> Result<Lowered, Refusal> {
     two(call, 5)
 }
 
+pub(super) fn gelu_back(call: Call<'_>) -> Result<Lowered, Refusal> {
+    two(call, 6)
+}
+
+pub(super) fn geglu(call: Call<'_>) -> Result<Lowered, Refusal> {
+    two(call, 7)
+}
+
+pub(super) fn tanh_back(call: Call<'_>) -> Result<Lowered, Refusal> {
+    two(call, 8)
+}
+
 pub(super) fn scale(call: Call<'_>, scale: f32, bias: f32) -> Result<Lowered, Refusal> {
     one(call, 0, scale, bias)
 }
@@ -36,6 +48,8 @@ pub(super) fn unary(call: Call<'_>, kind: Unary) -> Result<Lowered, Refusal> {
         Unary::Neg => 2,
         Unary::Sqr => 3,
         Unary::Sqrt => 4,
+        Unary::Tanh => 5,
+        Unary::Gelu => 6,
     };
     one(call, op, 1.0, 0.0)
 }

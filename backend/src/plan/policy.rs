@@ -56,6 +56,13 @@ impl Policy {
     }
 }
 
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = Self::ALL.into_iter().find(|(_, policy)| policy == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
 impl std::str::FromStr for Policy {
     type Err = String;
 

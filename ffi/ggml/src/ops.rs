@@ -34,6 +34,7 @@ const SOFT_MAX: i32 = 46;
 const SOFT_MAX_BACK: i32 = 47;
 const ROPE: i32 = 48;
 const ROPE_BACK: i32 = 49;
+const PAD: i32 = 64;
 const UNARY: i32 = 91;
 const CROSS_ENTROPY_LOSS: i32 = 96;
 const CROSS_ENTROPY_LOSS_BACK: i32 = 97;
@@ -72,6 +73,7 @@ const NUMBERS: &[(i32, &str)] = &[
     (SOFT_MAX_BACK, "SOFT_MAX_BACK"),
     (ROPE, "ROPE"),
     (ROPE_BACK, "ROPE_BACK"),
+    (PAD, "PAD"),
     (UNARY, "UNARY"),
     (CROSS_ENTROPY_LOSS, "CROSS_ENTROPY_LOSS"),
     (CROSS_ENTROPY_LOSS_BACK, "CROSS_ENTROPY_LOSS_BACK"),
@@ -81,7 +83,10 @@ const NUMBERS: &[(i32, &str)] = &[
 
 /// `ggml_unary_op` and `ggml_glu_op` values.
 const UNARY_NEG: i32 = 2;
+const UNARY_TANH: i32 = 4;
+const UNARY_GELU: i32 = 8;
 const UNARY_SILU: i32 = 10;
+const GLU_GEGLU: i32 = 1;
 const GLU_SWIGLU: i32 = 2;
 
 /// `GGML_ROPE_TYPE_*` values.
@@ -127,10 +132,11 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         SQR => (Op::Unary(Unary::Sqr), all(1)),
         SQRT => (Op::Unary(Unary::Sqrt), all(1)),
         UNARY => (Op::Unary(unary(params[0])?), all(1)),
-        GLU => (Op::SwiGlu, glu(params, has(1))?),
+        GLU => (gated_unit(params[0])?, gate_and_up(params[1] != 0, has(1))),
         SCALE => (Op::Scale { scale: float(0), bias: float(1) }, all(1)),
         // CPY and CONT name where they write as a source, or nothing; the values come from source 0.
         DUP | CPY | CONT => (Op::Copy, all(1)),
+        PAD => (pad(params)?, all(1)),
         REPEAT => (Op::Repeat, all(1)),
         REPEAT_BACK => (Op::RepeatBack, all(1)),
         SILU_BACK => (Op::SiluBack, all(2)),
@@ -171,21 +177,41 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
 fn unary(kind: i32) -> Result<Unary, String> {
     match kind {
         UNARY_NEG => Ok(Unary::Neg),
+        UNARY_TANH => Ok(Unary::Tanh),
+        UNARY_GELU => Ok(Unary::Gelu),
         UNARY_SILU => Ok(Unary::Silu),
         _ => Err(format!("unary op {kind} is not supported")),
     }
 }
 
-/// Gate and linear operand of a gated unit: two sources, or the halves of one, in an order that word 1 swaps.
-fn glu(params: &[i32; MAX_OP_PARAMS], split: bool) -> Result<Vec<Pick>, String> {
-    if params[0] != GLU_SWIGLU {
-        return Err(format!("gated unit {} is not supported, only SWIGLU", params[0]));
+fn gated_unit(kind: i32) -> Result<Op, String> {
+    match kind {
+        GLU_GEGLU => Ok(Op::GeGlu),
+        GLU_SWIGLU => Ok(Op::SwiGlu),
+        _ => Err(format!("gated unit {kind} is not supported, only GEGLU and SWIGLU")),
     }
-    Ok(match (split, params[1] != 0) {
+}
+
+/// Gate and linear operand of a gated unit: two sources, or the halves of one, which may be swapped.
+fn gate_and_up(swapped: bool, split: bool) -> Vec<Pick> {
+    match (split, swapped) {
         (true, _) => vec![Pick::All(0), Pick::All(1)],
         (false, false) => vec![Pick::FirstHalf(0), Pick::SecondHalf(0)],
         (false, true) => vec![Pick::SecondHalf(0), Pick::FirstHalf(0)],
-    })
+    }
+}
+
+/// Words: elements before and after the source on each axis (those after follow from the shapes), whether it repeats instead.
+fn pad(params: &[i32; MAX_OP_PARAMS]) -> Result<Op, String> {
+    if params[8] != 0 {
+        return Err("circular padding is not supported".into());
+    }
+    let mut before = [0; 4];
+    for (axis, elements) in before.iter_mut().enumerate() {
+        let word = params[2 * axis];
+        *elements = u32::try_from(word).map_err(|_| format!("padding of {word} elements on axis {axis}"))?;
+    }
+    Ok(Op::Pad { before })
 }
 
 fn no_alibi(max_bias: f32) -> Result<(), String> {
@@ -280,12 +306,19 @@ mod tests {
     }
 
     #[test]
+    fn padding_is_read_before_the_source() {
+        let words = words(&[(0, 1), (1, 9), (4, 3), (7, 2)]);
+        assert_eq!(map(PAD, &words, |s| s == 0), Ok((Op::Pad { before: [1, 0, 3, 0] }, vec![Pick::All(0)])));
+    }
+
+    #[test]
     fn gated_units_split_or_halve() {
         let swiglu = |swapped| words(&[(0, GLU_SWIGLU), (1, swapped)]);
         assert_eq!(map(GLU, &swiglu(0), |s| s < 2), Ok((Op::SwiGlu, vec![Pick::All(0), Pick::All(1)])));
         assert_eq!(map(GLU, &swiglu(0), |s| s < 1), Ok((Op::SwiGlu, vec![Pick::FirstHalf(0), Pick::SecondHalf(0)])));
         assert_eq!(map(GLU, &swiglu(1), |s| s < 1), Ok((Op::SwiGlu, vec![Pick::SecondHalf(0), Pick::FirstHalf(0)])));
-        assert!(map(GLU, &words(&[(0, 1)]), |s| s < 2).is_err());
+        assert_eq!(map(GLU, &words(&[(0, GLU_GEGLU)]), |s| s < 2), Ok((Op::GeGlu, vec![Pick::All(0), Pick::All(1)])));
+        assert!(map(GLU, &words(&[(0, 0)]), |s| s < 2).is_err());
     }
 
     #[test]
@@ -297,7 +330,9 @@ mod tests {
         assert!(reason(ROPE, &[(2, 8)], 2).contains("mode 8"));
         assert!(reason(ROPE, &[(15, 64)], 2).contains("64"));
         assert!(reason(ROPE, &[(1, -1)], 2).contains("n_dims"));
-        assert!(reason(UNARY, &[(0, 4)], 1).contains("unary op 4"));
+        assert!(reason(UNARY, &[(0, 6)], 1).contains("unary op 6"));
+        assert!(reason(PAD, &[(8, 1)], 1).contains("circular"));
+        assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
         assert!(reason(74, &[], 4).contains("not supported"));
     }

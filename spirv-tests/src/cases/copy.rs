@@ -1,4 +1,4 @@
-//! CPY and REPEAT.
+//! CPY, REPEAT and PAD.
 
 use fblayout::graph::{DType, Desc, Op, Shape};
 
@@ -50,6 +50,26 @@ pub fn cases() -> Vec<Case> {
         let inputs = vec![s.f32(from, Fill::Floats(3.0))];
         cases.push(s.case_as(format!("{from:?} to {to:?}"), Op::Repeat, inputs, Desc::f32(to)));
     }
+    for (from, before, to) in [
+        ([1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1]),
+        ([5, 3, 1, 1], [0, 0, 0, 0], [9, 7, 2, 1]),
+        ([12, 5, 2, 1], [8, 2, 0, 0], [40, 9, 2, 1]),
+        ([7, 3, 2, 2], [3, 1, 2, 1], [65, 4, 5, 3]),
+        ([64, 33, 1, 1], [512, 0, 0, 0], [576, 33, 1, 1]),
+    ] {
+        let mut s = Setup::new();
+        let inputs = vec![s.f32(from, Fill::Floats(3.0))];
+        cases.push(s.case_as(
+            format!("{from:?} after {before:?} in {to:?}"),
+            Op::Pad { before },
+            inputs,
+            Desc::f32(to),
+        ));
+    }
+    let mut s = Setup::new();
+    let inputs = vec![s.f32([9, 6, 1, 1], Fill::Floats(3.0)).transpose()];
+    let pad = Op::Pad { before: [2, 4, 0, 0] };
+    cases.push(s.case_as("a transposed operand", pad, inputs, Desc::f32([11, 13, 1, 1])));
     cases
 }
 

@@ -49,12 +49,21 @@ pub fn cases() -> Vec<Case> {
         cases.push(one(Op::Unary(Unary::Neg), shape, Fill::Floats(3.0)));
         cases.push(one(Op::Unary(Unary::Sqr), shape, Fill::Floats(3.0)));
         cases.push(one(Op::Unary(Unary::Sqrt), shape, Fill::Positive));
+        for magnitude in [0.3, 3.0, 20.0] {
+            cases.push(one(Op::Unary(Unary::Tanh), shape, Fill::Floats(magnitude)));
+        }
+        cases.push(one(Op::Unary(Unary::Gelu), shape, Fill::Floats(6.0)));
         for op in [Op::SiluBack, Op::SwiGlu] {
             cases.push(binary("", op, shape, shape, Fill::Floats(12.0)));
         }
+        for op in [Op::GeluBack, Op::GeGlu] {
+            cases.push(binary("", op, shape, shape, Fill::Floats(6.0)));
+        }
+        cases.push(binary("", Op::TanhBack, shape, shape, Fill::Floats(1.0)));
     }
     cases.push(binary("", Op::SwiGlu, [1536, 9, 1, 1], [1536, 9, 1, 1], Fill::Floats(4.0)));
-    cases.push(saturated());
+    cases.extend([Unary::Silu, Unary::Tanh, Unary::Gelu].map(saturated));
+    cases.push(saturated_gelu_back());
     cases.extend(views());
     cases.extend(in_place());
     cases
@@ -72,11 +81,20 @@ fn binary(name: &str, op: Op, a: Shape, b: Shape, fill: Fill) -> Case {
     s.case(format!("{name} {a:?}"), op, inputs)
 }
 
-/// Where the exponential overflows or vanishes the sigmoid is 0 or 1, not NaN.
-fn saturated() -> Case {
+/// Where an exponential overflows or vanishes.
+const SATURATED: [f32; 8] = [-1e4, -200.0, -88.0, -0.0, 0.0, 88.0, 200.0, 1e4];
+
+/// The sigmoid is 0 or 1 there, not NaN.
+fn saturated(op: Unary) -> Case {
     let mut s = Setup::new();
-    let inputs = vec![s.f32([8, 1, 1, 1], Fill::Given(vec![-1e4, -200.0, -88.0, -0.0, 0.0, 88.0, 200.0, 1e4]))];
-    s.case("saturated", Op::Unary(Unary::Silu), inputs)
+    let inputs = vec![s.f32([8, 1, 1, 1], Fill::Given(SATURATED.to_vec()))];
+    s.case("saturated", Op::Unary(op), inputs)
+}
+
+fn saturated_gelu_back() -> Case {
+    let mut s = Setup::new();
+    let inputs = vec![s.f32([8, 1, 1, 1], Fill::Positive), s.f32([8, 1, 1, 1], Fill::Given(SATURATED.to_vec()))];
+    s.case("saturated", Op::GeluBack, inputs)
 }
 
 /// Operands that are windows: transposed, by head, a range of rows, a range of columns on a whole number of texels.

@@ -1,9 +1,12 @@
-//! `fblayout`: what this machine offers to fblayout.
+//! `fblayout`: what this machine offers to fblayout, and what fblayout would do with a model.
+
+mod plan;
+mod target;
 
 use clap::{Parser, Subcommand};
 use fblayout::engine::{Engine, EngineOptions};
 
-/// FBLayout on Vulkan: look at devices.
+/// FBLayout on Vulkan: look at devices, plan models.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
@@ -15,11 +18,14 @@ struct Cli {
 enum Command {
     /// Lists the Vulkan devices and the limits that plans are made under (FBL_LIMITS clamps them).
     Doctor,
+    /// Plans a training step of a known model: what moves, what does not, and what memory it takes.
+    Plan(plan::Arguments),
 }
 
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor => doctor(),
+        Command::Plan(arguments) => plan::run(&arguments),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

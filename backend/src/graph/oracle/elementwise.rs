@@ -6,6 +6,14 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
+/// GELU's approximation and its derivative. `(1 + tanh(z / 2)) / 2` is `sigmoid(z)`, which loses nothing where it is small.
+fn gelu(x: f64) -> (f64, f64) {
+    let (slope, cubic) = (2.0 * (2.0 / std::f64::consts::PI).sqrt(), 0.044715);
+    let z = slope * (x + cubic * x.powi(3));
+    let (s, dz) = (sigmoid(z), slope * (1.0 + 3.0 * cubic * x * x));
+    (x * s, s + x * s * sigmoid(-z) * dz)
+}
+
 pub(crate) fn binary(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     let ([a, b], Op::Binary(binary)) = (inputs, op) else { unreachable!("the rule asks for two operands") };
     vec![Array::from_fn(output, |i| {
@@ -31,6 +39,8 @@ pub(crate) fn unary(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
         Unary::Neg => -x,
         Unary::Sqr => x * x,
         Unary::Sqrt => x.sqrt(),
+        Unary::Tanh => x.tanh(),
+        Unary::Gelu => gelu(x).0,
     })]
 }
 
@@ -40,6 +50,21 @@ pub(crate) fn silu_back(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
         let s = sigmoid(x);
         dy * s * (1.0 + x * (1.0 - s))
     })]
+}
+
+/// Operands dy, y.
+pub(crate) fn tanh_back(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    vec![inputs[0].zip(&inputs[1], |dy, y| dy * (1.0 - y * y))]
+}
+
+/// Operands dy, x.
+pub(crate) fn gelu_back(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    vec![inputs[0].zip(&inputs[1], |dy, x| dy * gelu(x).1)]
+}
+
+/// Operands gate, up.
+pub(crate) fn geglu(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    vec![inputs[0].zip(&inputs[1], |gate, up| gelu(gate).0 * up)]
 }
 
 /// Operands gate, up.

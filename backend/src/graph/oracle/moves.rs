@@ -20,6 +20,16 @@ pub(crate) fn repeat_back(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array>
     vec![sum]
 }
 
+pub(crate) fn pad(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
+    let Op::Pad { before } = op else { unreachable!("the row belongs to Pad") };
+    let mut y = Array::zeros(output);
+    for (i, x) in indices(&inputs[0].shape).zip(&inputs[0].data) {
+        let at = y.position(std::array::from_fn(|axis| before[axis] + i[axis]));
+        y.data[at] = *x;
+    }
+    vec![y]
+}
+
 /// Operands table, ids.
 pub(crate) fn get_rows(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     let ids = &inputs[1].data;

@@ -38,7 +38,11 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
     let mut examples = vec![
         (Op::Scale { scale: 0.5, bias: 1.0 }, vec![x()], x()),
         (Op::SiluBack, vec![x(), x()], x()),
+        (Op::TanhBack, vec![x(), x()], x()),
+        (Op::GeluBack, vec![x(), x()], x()),
         (Op::SwiGlu, vec![x(), x()], x()),
+        (Op::GeGlu, vec![x(), x()], x()),
+        (Op::Pad { before: [1, 0, 2, 0] }, vec![x()], f32s([34, 6, 5, 2])),
         (Op::RmsNorm { eps: 1e-5 }, vec![x()], x()),
         (Op::RmsNormBack { eps: 1e-5 }, vec![x(), x()], x()),
         (Op::SoftMax { scale: 0.5 }, vec![x()], x()),
@@ -63,7 +67,7 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
     for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
         examples.push((Op::Binary(kind), vec![x(), f32s(row)], x()));
     }
-    for kind in [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Sqrt] {
+    for kind in [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
         examples.push((Op::Unary(kind), vec![x()], x()));
     }
     examples

@@ -1,0 +1,204 @@
+//! `fblayout plan`: a training step of a known model, planned and told.
+
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use fblayout::device::Limits;
+use fblayout::graph::{DType, Graph};
+use fblayout::plan::{Plan, PlanOptions, Policy, Report, StorageChoice, TransformKind, Verdict};
+use fblayout_models::{Options, Training};
+use serde::Serialize;
+
+use crate::target::Target;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// llama-3.2-1b, qwen2.5-1.5b, qwen3-1.7b, gemma-2-2b or gemma-3-1b
+    #[arg(long)]
+    model: String,
+    /// Tokens of a sequence
+    #[arg(long, default_value_t = 512)]
+    seq: u32,
+    /// Sequences of a step
+    #[arg(long, default_value_t = 1)]
+    batch: u32,
+    /// Rank of the LoRA pairs that are trained
+    #[arg(long, default_value_t = 8, conflicts_with = "full")]
+    rank: u32,
+    /// Train every parameter, in F32
+    #[arg(long)]
+    full: bool,
+    /// Element type of the matrices that LoRA leaves frozen
+    #[arg(long, value_enum, default_value_t = Base::F16, conflicts_with = "full")]
+    base: Base,
+    /// present (this machine's first Vulkan device), a preset such as adreno-830, or limits as JSON
+    #[arg(long, default_value = "present")]
+    device: String,
+    /// What tensors live in: auto, buffer or image
+    #[arg(long, default_value = "auto")]
+    storage: StorageChoice,
+    /// How layouts are treated: rtile+maps, rtile, honest-rowmajor, layout-reuse or convert-always
+    #[arg(long, default_value = "rtile+maps")]
+    policy: Policy,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Base {
+    F32,
+    F16,
+    #[value(name = "q8_0")]
+    Q8,
+    #[value(name = "q4_1")]
+    Q4,
+}
+
+impl From<Base> for DType {
+    fn from(base: Base) -> Self {
+        match base {
+            Base::F32 => Self::F32,
+            Base::F16 => Self::F16,
+            Base::Q8 => Self::Q8_0,
+            Base::Q4 => Self::Q4_1,
+        }
+    }
+}
+
+/// Alpha of llama.cpp's adapters when none is given is the rank; the plan does not depend on it.
+fn training(arguments: &Arguments) -> Training {
+    match arguments.full {
+        true => Training::Full,
+        false => {
+            let Arguments { rank, base, .. } = *arguments;
+            Training::Lora { rank, alpha: rank as f32, base: base.into() }
+        }
+    }
+}
+
+/// Plans and prints.
+pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let config = fblayout_models::find(&arguments.model)?;
+    let target = Target::find(&arguments.device, PlanOptions { storage: arguments.storage, policy: arguments.policy })?;
+    let options = Options::new(arguments.batch, arguments.seq, training(arguments));
+    let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
+    let start = Instant::now();
+    let plan = target.plan(&graph)?;
+    let told = Told::new(arguments, &target, &graph, &plan, start.elapsed());
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&told)?);
+    } else {
+        told.print(&plan.report);
+    }
+    Ok(())
+}
+
+/// What is told of a plan; the JSON form.
+#[derive(Serialize)]
+struct Told<'a> {
+    model: &'a str,
+    seq: u32,
+    batch: u32,
+    /// Rank of LoRA; absent when every parameter is trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rank: Option<u32>,
+    device: &'a str,
+    policy: Policy,
+    nodes: usize,
+    dispatches: usize,
+    barriers: usize,
+    /// From the graph to the plan: checks, layouts, kernels' constants, memory, barriers. No pipeline is made.
+    plan_ms: f64,
+    transforms: Transforms<'a>,
+    /// Everything that lives at once: weights and state, results, arenas.
+    peak_bytes: u64,
+    /// True when sizes are an upper bound from the device's limits, false when the device itself was asked.
+    peak_is_bound: bool,
+    external_bytes: u64,
+    kept_bytes: u64,
+    arena_bytes: u64,
+    limits: &'a Limits,
+}
+
+#[derive(Serialize)]
+struct Transforms<'a> {
+    /// Views and copies that the graph asks for.
+    count: usize,
+    /// Bytes that all of them would move as copies.
+    bytes: u64,
+    /// Those that became coordinates.
+    eliminated: usize,
+    explicit: Vec<Explicit<'a>>,
+}
+
+/// A transform that moves bytes.
+#[derive(Serialize)]
+struct Explicit<'a> {
+    node: &'a str,
+    kind: TransformKind,
+    reason: &'a str,
+    bytes: u64,
+}
+
+impl<'a> Told<'a> {
+    fn new(arguments: &'a Arguments, target: &'a Target, graph: &Graph, plan: &'a Plan, took: Duration) -> Self {
+        let report = &plan.report;
+        Self {
+            model: &arguments.model,
+            seq: arguments.seq,
+            batch: arguments.batch,
+            rank: (!arguments.full).then_some(arguments.rank),
+            device: &arguments.device,
+            policy: arguments.policy,
+            nodes: graph.nodes.len(),
+            dispatches: report.dispatches,
+            barriers: report.barriers,
+            plan_ms: took.as_secs_f64() * 1e3,
+            transforms: Transforms::new(report),
+            peak_bytes: report.external_bytes + report.kept_bytes + report.arena_bytes,
+            peak_is_bound: !target.is_exact(),
+            external_bytes: report.external_bytes,
+            kept_bytes: report.kept_bytes,
+            arena_bytes: report.arena_bytes,
+            limits: target.limits(),
+        }
+    }
+
+    fn print(&self, report: &Report) {
+        let trained = self.rank.map_or_else(|| "all parameters".to_owned(), |rank| format!("LoRA of rank {rank}"));
+        println!(
+            "{}: {} x {} tokens, {trained}, on {} by {}: {} nodes planned in {:.0} ms",
+            self.model, self.batch, self.seq, self.device, self.policy, self.nodes, self.plan_ms
+        );
+        print!("{report}");
+        let Transforms { count, bytes, eliminated, ref explicit } = self.transforms;
+        let moved = explicit.iter().map(|e| e.bytes).sum();
+        println!("transforms: {eliminated} of {count} eliminated; {} of {} moved", mib(moved), mib(bytes));
+        let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
+        println!("peak: {} ({certainty})", mib(self.peak_bytes));
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+impl<'a> Transforms<'a> {
+    fn new(report: &'a Report) -> Self {
+        let explicit: Vec<_> = report
+            .transforms
+            .iter()
+            .filter_map(|t| match &t.verdict {
+                Verdict::Eliminated => None,
+                Verdict::Explicit(reason) => Some(Explicit { node: &t.node, kind: t.kind, reason, bytes: t.bytes }),
+            })
+            .collect();
+        Self {
+            count: report.transforms.len(),
+            bytes: report.transforms.iter().map(|t| t.bytes).sum(),
+            eliminated: report.transforms.len() - explicit.len(),
+            explicit,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The device that a plan is for: one of this machine, or one of which only limits are known.
+
+use std::sync::Arc;
+
+use fblayout::device::{Limits, LimitsClamp};
+use fblayout::engine::{Engine, EngineOptions};
+use fblayout::graph::Graph;
+use fblayout::plan::{self, Plan, PlanOptions, UpperBound};
+
+/// Name of the first Vulkan device of this machine.
+const PRESENT: &str = "present";
+
+/// What a preset leaves open: limits that GPUs of the last years meet or exceed.
+const UNSTATED: Limits = Limits {
+    max_image_2d: 16384,
+    max_storage_buffer_range: 128 << 20,
+    max_bound_bytes: u64::MAX,
+    storage_buffer_alignment: 256,
+    max_allocation: 4 << 30,
+    max_workgroup_invocations: 256,
+    max_workgroup_size: [256, 256, 64],
+    max_workgroup_count: [65535; 3],
+    max_shared_memory: 32 << 10,
+    max_storage_bindings: 16,
+    subgroup_size: 32,
+    shuffle_width: 32,
+    heap_bytes: 16 << 30,
+};
+
+/// A device to plan for.
+pub enum Target {
+    /// Opened, but nothing is allocated on it.
+    Present(Arc<Engine>),
+    /// Known by its limits.
+    Limits {
+        /// The limits.
+        limits: Limits,
+        /// Storage and policy.
+        options: PlanOptions,
+    },
+}
+
+impl Target {
+    /// The device of that name: `present`, a preset, or limits as JSON. `FBL_LIMITS` clamps the device present alone.
+    pub fn find(name: &str, plan: PlanOptions) -> Result<Self, Box<dyn std::error::Error>> {
+        if name == PRESENT {
+            let options = EngineOptions { plan, ..EngineOptions::from_env()? };
+            return Ok(Self::Present(Engine::open(0, &options)?));
+        }
+        let clamp =
+            LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
+        Ok(Self::Limits { limits: clamp.apply(&UNSTATED), options: plan })
+    }
+
+    /// Plans a graph as the engine would before it records it.
+    pub fn plan(&self, graph: &Graph) -> Result<Plan, fblayout::engine::Error> {
+        match self {
+            Self::Present(engine) => engine.plan(graph),
+            Self::Limits { limits, options } => {
+                graph.verify()?;
+                Ok(plan::plan(graph, limits, *options, &UpperBound(limits))?)
+            }
+        }
+    }
+
+    /// Limits that plans are made under.
+    pub fn limits(&self) -> &Limits {
+        match self {
+            Self::Present(engine) => engine.limits(),
+            Self::Limits { limits, .. } => limits,
+        }
+    }
+
+    /// Whether sizes are the device's own, and not an upper bound from its limits.
+    pub fn is_exact(&self) -> bool {
+        matches!(self, Self::Present(_))
+    }
+}

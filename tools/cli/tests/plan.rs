@@ -1,0 +1,88 @@
+//! `fblayout plan` as a user calls it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const MODELS: [&str; 5] = ["llama-3.2-1b", "qwen2.5-1.5b", "qwen3-1.7b", "gemma-2-2b", "gemma-3-1b"];
+
+fn plan(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fblayout"));
+    // A loader without drivers: plans for presets must not need a device.
+    command.env("VK_DRIVER_FILES", "none").env("VK_ICD_FILENAMES", "none");
+    command.arg("plan").args(arguments).output().expect("the binary runs")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = plan(&[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn refusal(arguments: &[&str]) -> String {
+    let output = plan(arguments);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?} is refused");
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn every_model_is_planned_at_true_size() {
+    for model in MODELS {
+        let told = json(&["--model", model, "--seq", "512", "--device", "adreno-830"]);
+        assert_eq!((&told["model"], &told["seq"], &told["device"]), (&model.into(), &512.into(), &"adreno-830".into()));
+        let transforms = &told["transforms"];
+        let explicit = transforms["explicit"].as_array().expect("a list");
+        let number = |v: &Value| v.as_u64().expect("a number");
+        assert_eq!(number(&transforms["count"]), number(&transforms["eliminated"]) + explicit.len() as u64, "{model}");
+        assert!(number(&transforms["count"]) > 100 && number(&transforms["bytes"]) > 0, "{model}");
+        for moved in explicit {
+            assert!(moved["node"].is_string() && moved["kind"].is_string(), "{model}: {moved}");
+            assert!(!moved["reason"].as_str().expect("a reason").is_empty() && number(&moved["bytes"]) > 0, "{model}");
+        }
+        let parts = ["external_bytes", "kept_bytes", "arena_bytes"].map(|part| number(&told[part]));
+        assert_eq!(number(&told["peak_bytes"]), parts.iter().sum::<u64>(), "{model}");
+        assert_eq!(told["peak_is_bound"], true);
+        assert!(told["plan_ms"].as_f64().expect("a number") > 0.0);
+    }
+}
+
+/// Moments and F32 weights: full fine-tuning holds at least 12 bytes more per parameter than the F16 model.
+#[test]
+fn training_everything_takes_more_memory() {
+    let peak = |extra: &[&str]| {
+        let told = json(&[&["--model", "llama-3.2-1b", "--seq", "64", "--device", "amd-wave64"], extra].concat());
+        told["peak_bytes"].as_u64().expect("a number")
+    };
+    let (lora, full) = (peak(&["--rank", "4"]), peak(&["--full"]));
+    assert!(full > lora + 10 * 1_235_814_400, "{full} and {lora}");
+    assert!(peak(&["--base", "q4_1"]) < lora);
+}
+
+#[test]
+fn the_report_names_kinds_and_memory() {
+    let output = plan(&["--model", "gemma-3-1b", "--seq", "64", "--device", "amd-wave64"]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for part in ["gemma-3-1b", "Permute: ", "compute arena", "transforms: ", "peak: ", "at most"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_known_ones() {
+    let model = refusal(&["--model", "llama-9", "--device", "adreno-830"]);
+    assert!(model.contains("\"llama-9\"") && MODELS.iter().all(|known| model.contains(known)), "{model}");
+    let device = refusal(&["--model", "qwen3-1.7b", "--device", "adreno-99"]);
+    assert!(["\"adreno-99\"", "adreno-830", "mali-g715", "present"].iter().all(|n| device.contains(n)), "{device}");
+}
+
+#[test]
+fn impossible_steps_are_refused_by_name() {
+    let preset = ["--model", "qwen3-1.7b", "--device", "adreno-830"];
+    let with = |extra: &[&str]| refusal(&[&preset, extra].concat());
+    assert!(with(&["--seq", "0"]).contains("0 tokens"));
+    assert!(with(&["--rank", "0"]).contains("rank"));
+    assert!(with(&["--full", "--rank", "4"]).contains("--full"));
+    assert!(with(&["--storage", "paper"]).contains("auto, buffer, image"));
+    let small = refusal(&["--model", "gemma-2-2b", "--device", "vulkan-minimum"]);
+    assert!(small.contains("[2304, 256000, 1, 1]") && small.contains("image limit of 4096"), "{small}");
+}

@@ -1,0 +1,45 @@
+//! Vulkan on a processor.
+
+use super::{KIB, MIB, NONE, Preset};
+use crate::device::profile::{Estimate, ImageLines};
+use crate::device::{LimitsClamp, Profile};
+
+/// Mesa's lavapipe 25 on two cores with vectors of 256 bits. Limits as it reports them.
+pub(super) const LAVAPIPE: Preset = Preset {
+    name: "lavapipe",
+    limits: LimitsClamp {
+        max_image_2d: Some(16384),
+        max_storage_buffer_range: Some(128 * MIB),
+        max_allocation: Some(2048 * MIB),
+        max_workgroup_invocations: Some(1024),
+        max_workgroup_count: Some([65535; 3]),
+        max_shared_memory: Some(32 * KIB),
+        subgroup_size: Some(8),
+        shuffle_width: Some(8),
+        ..NONE
+    },
+    profile: Some(Profile {
+        subgroups: [8, 8],
+        line_bytes: 64,
+        // Images are stored linearly.
+        image_lines: ImageLines { texel4: [16, 1], texel8: [8, 1], texel16: [4, 1] },
+        l1_bytes: Estimate::range(32768.0, 32768.0, 49152.0),
+        l2_bytes: Estimate::range(1048576.0, 2097152.0, 8388608.0),
+        interleaved_subgroups: Estimate::known(1.0),
+        // Two threads of eight lanes.
+        invocations: Estimate::known(16.0),
+        // Products reach 61 to 67 GFLOP/s from images.
+        flops_f32: Estimate::range(6.7e10, 8e10, 1.2e11),
+        // No arithmetic in f16: it is converted.
+        flops_f16: Estimate::range(6.7e10, 8e10, 1.2e11),
+        // Those products load 1.2e9 texels a second, from buffers 0.8e9: no less than that.
+        texels: Estimate::range(1.2e9, 1.5e9, 2.5e9),
+        buffer_bytes: Estimate::range(1.2e10, 1.5e10, 2.5e10),
+        // Of the processor; not measured.
+        l2_rate: Estimate::range(2e10, 4e10, 8e10),
+        memory_rate: Estimate::range(5e9, 1e10, 2e10),
+        copy_rate: Estimate::range(3e9, 6e9, 1.2e10),
+        launch: Estimate::range(5e-6, 2e-5, 6e-5),
+        barrier: Estimate::range(1e-6, 5e-6, 2e-5),
+    }),
+};

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use fblayout::device::Limits;
 use fblayout::graph::{DType, Graph};
-use fblayout::plan::{Plan, PlanOptions, Policy, Report, StorageChoice, TransformKind, Verdict};
+use fblayout::plan::{Plan, PlanOptions, Policy, Prediction, Report, StorageChoice, TransformKind, Verdict, predict};
 use fblayout_models::{Options, Training};
 use serde::Serialize;
 
+use crate::candidates::Tally;
 use crate::target::Target;
 
 #[derive(Args)]
@@ -85,7 +86,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let start = Instant::now();
     let plan = target.plan(&graph)?;
-    let told = Told::new(arguments, &target, &graph, &plan, start.elapsed());
+    let took = start.elapsed();
+    let profile = target.profile();
+    let told = Told {
+        predicted: profile.map(|profile| predict(&plan, &graph, profile)),
+        candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
+        ..Told::new(arguments, &target, &graph, &plan, took)
+    };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&told)?);
     } else {
@@ -118,6 +125,10 @@ struct Told<'a> {
     external_bytes: u64,
     kept_bytes: u64,
     arena_bytes: u64,
+    /// Simulated on the preset's profile; nothing where the device has none.
+    predicted: Option<Prediction>,
+    /// What the rules leave of the tensors' tiles, for the same profile.
+    candidates: Option<Tally>,
     limits: &'a Limits,
 }
 
@@ -161,6 +172,8 @@ impl<'a> Told<'a> {
             external_bytes: report.external_bytes,
             kept_bytes: report.kept_bytes,
             arena_bytes: report.arena_bytes,
+            predicted: None,
+            candidates: None,
             limits: target.limits(),
         }
     }
@@ -177,6 +190,12 @@ impl<'a> Told<'a> {
         println!("transforms: {eliminated} of {count} eliminated; {} of {} moved", mib(moved), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
         println!("peak: {} ({certainty})", mib(self.peak_bytes));
+        if let Some(predicted) = &self.predicted {
+            print!("{predicted}");
+        }
+        if let Some(candidates) = &self.candidates {
+            println!("{candidates}");
+        }
     }
 }
 

@@ -50,15 +50,6 @@ pub fn tile_rule(extents: &[u32], target: TileTarget) -> (usize, u32) {
 }
 
 impl Layout {
-    /// The R-Tile home with the tile that [`tile_rule`] chooses.
-    ///
-    /// # Errors
-    /// As [`Layout::rtile`].
-    pub fn rtile_for(extents: &[u32], lanes: u32, max_x: u32, max_y: u32, target: TileTarget) -> Result<Self, Illegal> {
-        let (row_axis, h) = tile_rule(extents, target);
-        Self::rtile(extents, lanes, row_axis, h, max_x, max_y)
-    }
-
     /// The R-Tile home of tile `(row_axis, h)`, in normal form (digits are written axis : stride : radix):
     ///
     /// * Lane = `0 : 1 : lanes`;

@@ -12,17 +12,27 @@ use crate::kernels::{self, Arg, Lowered, Operand};
 use crate::layout::{Layout, View};
 
 use super::report::{Report, Transform, TransformKind, Verdict};
-use super::{Footprint, Home, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
+use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
 
-/// Plans a graph. `footprint` tells what a storage takes on the device.
+/// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
     graph: &Graph,
     limits: &Limits,
     options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    let mut b = Builder::new(graph, limits, options);
-    b.nodes()?;
+    plan_with(graph, limits, options, &Layouts::default(), footprint)
+}
+
+/// Plans a graph with chosen layouts of computed values.
+pub(super) fn plan_with(
+    graph: &Graph,
+    limits: &Limits,
+    options: PlanOptions,
+    layouts: &Layouts,
+    footprint: &impl Footprint,
+) -> Result<Plan, PlanError> {
+    let b = walked(graph, limits, options, layouts)?;
     let Builder { mut slots, mut steps, transforms, .. } = b;
     for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
         slot.live = live;
@@ -50,7 +60,28 @@ pub fn plan(
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    Builder::new(graph, limits, options).nodes()
+    walked(graph, limits, options, &Layouts::default()).map(drop)
+}
+
+/// The dispatches of a plan, without memory and barriers.
+pub(super) fn steps(
+    graph: &Graph,
+    limits: &Limits,
+    options: PlanOptions,
+    layouts: &Layouts,
+) -> Result<Vec<Step>, PlanError> {
+    Ok(walked(graph, limits, options, layouts)?.steps)
+}
+
+fn walked<'a>(
+    graph: &'a Graph,
+    limits: &'a Limits,
+    options: PlanOptions,
+    layouts: &'a Layouts,
+) -> Result<Builder<'a>, PlanError> {
+    let mut builder = Builder::new(graph, limits, options, layouts);
+    builder.nodes()?;
+    Ok(builder)
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
@@ -100,6 +131,7 @@ struct Builder<'a> {
     graph: &'a Graph,
     limits: &'a Limits,
     options: PlanOptions,
+    layouts: &'a Layouts,
     /// External values that a node writes: their content changes within the run.
     written: HashSet<ValueId>,
     values: Vec<Option<Bound>>,
@@ -113,13 +145,14 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions) -> Self {
+    fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions, layouts: &'a Layouts) -> Self {
         let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
         let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
         Self {
             graph,
             limits,
             options,
+            layouts,
             written,
             values: vec![None; graph.values.len()],
             at: 0,
@@ -354,7 +387,7 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let home = Home::of(v.dtype, &v.shape, self.limits, self.options)?;
+        let home = Home::chosen(v.dtype, &v.shape, self.layouts.of(id), self.limits, self.options)?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {

@@ -147,23 +147,41 @@ impl fmt::Display for Prediction {
     }
 }
 
-/// The steps' costs. Dispatches that are alike, as those of a model's layers are, are counted once.
 fn steps(plan: &Plan, graph: &Graph, profile: &Profile, case: Case) -> Vec<StepCost> {
-    let machine = Machine { profile, case };
-    let mut known = HashMap::new();
-    let mut done = None;
-    let mut cost = |step: &Step| {
-        // A node's later dispatches add up what its first one computed.
-        let first = !step.conversion && done != Some(step.node);
-        if first {
-            done = Some(step.node);
-        }
-        let flops = if first { flops_of(graph, step.node) } else { 0 };
-        let key = (step.shader, step.constants.clone(), step.groups, flops);
-        let alike = *known.entry(key).or_insert_with(|| machine.dispatch(step, flops));
-        machine.launched(step, alike)
-    };
-    plan.steps.iter().map(&mut cost).collect()
+    Prices::new(profile, case).of(graph, &plan.steps)
+}
+
+/// Costs of steps. Dispatches that are alike, as those of a model's layers are, are counted once.
+pub(super) struct Prices<'a> {
+    machine: Machine<'a>,
+    known: HashMap<Kind, StepCost>,
+}
+
+/// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
+type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
+
+impl<'a> Prices<'a> {
+    /// Prices of a machine, of which nothing is known yet.
+    pub fn new(profile: &'a Profile, case: Case) -> Self {
+        Self { machine: Machine { profile, case }, known: HashMap::new() }
+    }
+
+    /// The costs of steps in their order.
+    pub fn of(&mut self, graph: &Graph, steps: &[Step]) -> Vec<StepCost> {
+        let mut done = None;
+        let mut cost = |step: &Step| {
+            // A node's later dispatches add up what its first one computed.
+            let first = !step.conversion && done != Some(step.node);
+            if first {
+                done = Some(step.node);
+            }
+            let flops = if first { flops_of(graph, step.node) } else { 0 };
+            let key = (step.shader, step.constants.clone(), step.groups, flops);
+            let alike = *self.known.entry(key).or_insert_with(|| self.machine.dispatch(step, flops));
+            self.machine.launched(step, alike)
+        };
+        steps.iter().map(&mut cost).collect()
+    }
 }
 
 fn flops_of(graph: &Graph, node: usize) -> u64 {

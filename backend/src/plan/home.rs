@@ -3,7 +3,7 @@
 use crate::device::Limits;
 use crate::graph::{DType, Shape};
 use crate::kernels::StorageKind;
-use crate::layout::{Illegal, Layout, TileTarget};
+use crate::layout::{Illegal, Layout, TileTarget, tile_rule};
 
 use super::{PlanError, Policy};
 
@@ -41,6 +41,24 @@ pub struct PlanOptions {
     pub policy: Policy,
 }
 
+/// A tile of an R-Tile home: rows along an axis, of which a strip lies side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub struct Tile {
+    /// Axis of the rows.
+    pub row_axis: usize,
+    /// Rows side by side; 1 is row-major.
+    pub strip: u32,
+}
+
+impl Tile {
+    /// The tile of a plain tensor where nothing else is asked for.
+    pub(super) fn by_rule(shape: &Shape, limits: &Limits, options: PlanOptions) -> Self {
+        let target = TileTarget { warp: limits.subgroup_size, line_texels: LINE_TEXELS };
+        let (row_axis, strip) = if options.policy.tiles() { tile_rule(shape, target) } else { (1, 1) };
+        Self { row_axis, strip }
+    }
+}
+
 /// Physical storage of a tensor: its layout and the box of 16-byte texels that holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Home {
@@ -62,14 +80,24 @@ impl Home {
     /// A buffer has as many rows as it has room for. Where the tensor must be an image, rows beyond the image limit are folded
     /// beside the first ones.
     pub fn of(dtype: DType, shape: &Shape, limits: &Limits, options: PlanOptions) -> Result<Self, PlanError> {
+        Self::chosen(dtype, shape, None, limits, options)
+    }
+
+    /// [`Home::of`], with this tile where one is given and the element type is a plain one.
+    pub fn chosen(
+        dtype: DType,
+        shape: &Shape,
+        tile: Option<Tile>,
+        limits: &Limits,
+        options: PlanOptions,
+    ) -> Result<Self, PlanError> {
         let choice = options.storage;
         let home = |max_y| {
             let layout = match dtype.quant_texels() {
-                None if options.policy.tiles() => {
-                    let target = TileTarget { warp: limits.subgroup_size, line_texels: LINE_TEXELS };
-                    Layout::rtile_for(shape, dtype.lanes(), limits.max_image_2d, max_y, target)
+                None => {
+                    let Tile { row_axis, strip } = tile.unwrap_or_else(|| Tile::by_rule(shape, limits, options));
+                    Layout::rtile(shape, dtype.lanes(), row_axis, strip, limits.max_image_2d, max_y)
                 }
-                None => Layout::rtile(shape, dtype.lanes(), 1, 1, limits.max_image_2d, max_y),
                 Some(q) => {
                     let slots = limits.max_image_2d / (QUANT_ROWS * q + 1) * QUANT_ROWS;
                     Layout::rtile(shape, dtype.lanes(), 1, QUANT_ROWS, slots, max_y)

@@ -10,6 +10,7 @@ mod memory;
 mod pack;
 mod policy;
 mod report;
+mod select;
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +18,11 @@ pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
-pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
+pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
 pub use policy::Policy;
 pub use report::{Report, Transform, TransformKind, Verdict};
+pub use select::{Certificate, Layouts, Selected, Selection, Selector, select};
 
 use crate::graph::{DType, Shape, ValueId};
 use crate::kernels::Access;

@@ -88,7 +88,7 @@ proptest! {
         prop_assert!(h <= line_texels);
         let rows = extents[row_axis];
         prop_assert!(rows.div_ceil(h) * h * 10 < rows * 11);
-        let layout = Layout::rtile_for(&extents, 4, 16384, u32::MAX, target).unwrap();
+        let layout = Layout::rtile(&extents, 4, row_axis, h, 16384, u32::MAX).unwrap();
         prop_assert!(layout.verify(4, 16384, u32::MAX).is_ok());
     }
 }

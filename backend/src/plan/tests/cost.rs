@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{Exact, copy, planned};
 use crate::device::{Estimate, ImageLines, Limits, PRESETS, Preset, Profile};
 use crate::graph::{Binary, DType, Graph, Op};
-use crate::plan::{Bound, Objective, PlanOptions, Policy, Prediction, StepCost, plan, predict};
+use crate::plan::{Bound, Objective, PlanOptions, Policy, Prediction, StepCost, StorageChoice, plan, predict};
 
 /// Round numbers: only memory takes time, 1 byte a nanosecond, and launches, 1 microsecond.
 fn slow_memory() -> Profile {
@@ -133,6 +133,32 @@ fn row_major_homes_waste_lines() {
     assert!(rows.paper_efficiency < 0.5 && tiles.paper_efficiency > 0.9, "{rows} {tiles}");
     assert!(rows.steps[0].cache_bytes > 2 * tiles.steps[0].cache_bytes, "{:?} {:?}", rows.steps[0], tiles.steps[0]);
     assert!(rows.time_ms >= tiles.time_ms, "{} {}", rows.time_ms, tiles.time_ms);
+}
+
+/// Products measured on two cores, GFLOP/s from buffers and from images (`kernels/gemm.rs`): within the ranges of the profile.
+#[test]
+fn lavapipe_is_met() {
+    let profile = Preset::find("lavapipe").unwrap().profile.as_ref().unwrap();
+    for (size, measured) in [
+        ([576, 96, 576], [39.0, 61.0]),
+        ([576, 96, 1536], [39.0, 56.0]),
+        ([49152, 40, 576], [27.0, 61.0]),
+        ([8, 96, 576], [14.0, 26.0]),
+        ([576, 96, 8], [13.0, 11.0]),
+    ] {
+        let g = product(DType::F32, size);
+        for (storage, measured) in [StorageChoice::Buffer, StorageChoice::Image].into_iter().zip(measured) {
+            let options = PlanOptions { storage, ..PlanOptions::default() };
+            let p = predict(&plan(&g, &Limits::for_tests(), options, &Exact).unwrap(), &g, profile);
+            let gflops = |ms: f64| p.flops as f64 / 1e6 / ms;
+            let [fast, slow] = p.time_ms_range.map(gflops);
+            println!(
+                "{size:?} {storage:?}: {slow:.1} {:.1} {fast:.1} measured {measured} {:?}",
+                gflops(p.time_ms),
+                p.steps[0]
+            );
+        }
+    }
 }
 
 /// The weighted mean of efficiencies prefers (1, 0.1) to (0.5, 0.5), which takes 11 units of time and not 4.

@@ -1,0 +1,185 @@
+//! Search along chains: the paper's greedy one, and the exact one by dynamic programming.
+//!
+//! A graph is covered by chains of coupled variables without other couplings among them. One chain is decided at a time while the
+//! others keep their choice; where the whole problem is one chain, that is all of it.
+
+use super::Tile;
+use super::problem::{Problem, Solution, argmin, least};
+
+/// Rounds over all chains; each stops early when nothing improves.
+const ROUNDS: usize = 8;
+
+/// The paper's search: on every chain, each candidate for all tensors, improved by single changes.
+pub(super) fn paper_greedy(problem: &Problem) -> Solution {
+    let mut assignment = vec![0; problem.variables.len()];
+    for path in cover(problem) {
+        let chain = Chain::new(problem, &path, &assignment);
+        chain.apply(&chain.greedy(), &mut assignment);
+    }
+    Solution::new(problem, assignment)
+}
+
+/// Exact on every chain: from the rule's choice and from the greedy search's, until no chain improves. So it is never worse than
+/// either.
+pub(super) fn chain_dp(problem: &Problem) -> Solution {
+    let paths = cover(problem);
+    let from = |start: Vec<usize>| {
+        let mut assignment = start;
+        let mut cost = problem.cost(&assignment);
+        for _ in 0..ROUNDS {
+            let mut next = assignment.clone();
+            for path in &paths {
+                let chain = Chain::new(problem, path, &next);
+                chain.apply(&chain.best(), &mut next);
+            }
+            let improved = problem.cost(&next);
+            if improved >= cost {
+                break;
+            }
+            (assignment, cost) = (next, improved);
+        }
+        (cost, assignment)
+    };
+    let (rule, greedy) = (from(vec![0; problem.variables.len()]), from(paper_greedy(problem).assignment));
+    let best = if greedy.0 < rule.0 { greedy.1 } else { rule.1 };
+    // Chains that touch nothing else are solved.
+    let alone =
+        |path: &[usize]| path.iter().map(|&v| problem.neighbours(v).len()).sum::<usize>() == 2 * (path.len() - 1);
+    match paths.iter().all(|path| alone(path)) {
+        true => Solution::optimal(problem, best),
+        false => Solution::new(problem, best),
+    }
+}
+
+/// Chains that hold every variable once. Members of a chain are coupled to their neighbours in it and to no other member.
+pub(super) fn cover(problem: &Problem) -> Vec<Vec<usize>> {
+    let mut taken = vec![false; problem.variables.len()];
+    let mut paths = Vec::new();
+    for start in 0..taken.len() {
+        if taken[start] {
+            continue;
+        }
+        taken[start] = true;
+        let mut path = vec![start];
+        for _ in 0..2 {
+            while let Some(next) = extension(problem, &path, &taken) {
+                taken[next] = true;
+                path.push(next);
+            }
+            path.reverse();
+        }
+        paths.push(path);
+    }
+    paths
+}
+
+/// The first free variable that may follow the last one of a path.
+fn extension(problem: &Problem, path: &[usize], taken: &[bool]) -> Option<usize> {
+    let (last, rest) = path.split_last()?;
+    let alone = |v: usize| !rest.iter().any(|other| problem.neighbours(v).contains(other));
+    problem.neighbours(*last).iter().copied().find(|&v| !taken[v] && alone(v))
+}
+
+/// Some variables one after the other, all else decided.
+struct Chain<'a> {
+    problem: &'a Problem,
+    path: &'a [usize],
+    /// Cost of every layout of every member, with what it costs beside the variables outside.
+    costs: Vec<Vec<f64>>,
+    /// Cost of the pairs of layouts of a member and the next one.
+    links: Vec<Vec<f64>>,
+}
+
+impl<'a> Chain<'a> {
+    fn new(problem: &'a Problem, path: &'a [usize], assignment: &[usize]) -> Self {
+        let costs = path.iter().map(|&v| {
+            let mut costs = problem.variables[v].costs.clone();
+            for &outside in problem.neighbours(v).iter().filter(|n| !path.contains(n)) {
+                let pair = problem.coupled(v, outside).unwrap_or_default();
+                let rows = pair.chunks(problem.size(outside));
+                costs.iter_mut().zip(rows).for_each(|(cost, row)| *cost += row[assignment[outside]]);
+            }
+            costs
+        });
+        let links = path.windows(2).map(|pair| problem.coupled(pair[0], pair[1]).unwrap_or_default());
+        Self { problem, path, costs: costs.collect(), links: links.collect() }
+    }
+
+    fn apply(&self, choice: &[usize], assignment: &mut [usize]) {
+        self.path.iter().zip(choice).for_each(|(&v, &i)| assignment[v] = i);
+    }
+
+    fn link(&self, at: usize, i: usize, j: usize) -> f64 {
+        self.links[at][i * self.costs[at + 1].len() + j]
+    }
+
+    /// The part of the cost that depends on member `at`, if it takes layout `i`.
+    fn around(&self, choice: &[usize], at: usize, i: usize) -> f64 {
+        let before = if at > 0 { self.link(at - 1, choice[at - 1], i) } else { 0.0 };
+        let after = if at + 1 < choice.len() { self.link(at, i, choice[at + 1]) } else { 0.0 };
+        self.costs[at][i] + before + after
+    }
+
+    fn cost(&self, choice: &[usize]) -> f64 {
+        let alone: f64 = self.costs.iter().zip(choice).map(|(costs, &i)| costs[i]).sum();
+        alone + (0..self.links.len()).map(|at| self.link(at, choice[at], choice[at + 1])).sum::<f64>()
+    }
+
+    /// Every layout that any member proposes, in the order of proposals.
+    fn proposals(&self) -> Vec<Tile> {
+        let mut proposals = Vec::new();
+        for tile in self.path.iter().flat_map(|&v| &self.problem.variables[v].tiles) {
+            if !proposals.contains(tile) {
+                proposals.push(*tile);
+            }
+        }
+        proposals
+    }
+
+    /// The paper's search: one layout wherever it exists and each tensor's own best elsewhere; then, large tensors first, every
+    /// single change that pays for its conversions.
+    fn greedy(&self) -> Vec<usize> {
+        let variable = |at: usize| &self.problem.variables[self.path[at]];
+        let mut order: Vec<usize> = (0..self.path.len()).collect();
+        order.sort_by_key(|&at| (std::cmp::Reverse(variable(at).weight), at));
+        let mut best = (f64::INFINITY, vec![0; self.path.len()]);
+        for tile in self.proposals() {
+            let own = |at: usize| argmin(self.costs[at].iter().copied());
+            let uniform = |at: usize| variable(at).tiles.iter().position(|t| *t == tile).unwrap_or_else(|| own(at));
+            let mut choice: Vec<usize> = (0..self.path.len()).map(uniform).collect();
+            for &at in &order {
+                for i in 0..self.costs[at].len() {
+                    if self.around(&choice, at, i) < self.around(&choice, at, choice[at]) {
+                        choice[at] = i;
+                    }
+                }
+            }
+            let cost = self.cost(&choice);
+            if cost < best.0 {
+                best = (cost, choice);
+            }
+        }
+        best.1
+    }
+
+    /// The best choice: the least cost of each prefix for each layout of its last member, then backwards.
+    fn best(&self) -> Vec<usize> {
+        let mut prefix = vec![self.costs[0].clone()];
+        for at in 1..self.costs.len() {
+            let reach = |j: usize| {
+                let ways: Vec<f64> =
+                    prefix[at - 1].iter().enumerate().map(|(i, c)| c + self.link(at - 1, i, j)).collect();
+                least(&ways) + self.costs[at][j]
+            };
+            prefix.push((0..self.costs[at].len()).map(reach).collect());
+        }
+        let last = self.costs.len() - 1;
+        let mut choice = vec![argmin(prefix[last].iter().copied())];
+        for at in (0..last).rev() {
+            let next = choice[choice.len() - 1];
+            choice.push(argmin(prefix[at].iter().enumerate().map(|(i, cost)| cost + self.link(at, i, next))));
+        }
+        choice.reverse();
+        choice
+    }
+}

@@ -1,0 +1,191 @@
+//! Which layouts the computed tensors of a graph get, over the whole graph at once, by the simulated time on a machine.
+//!
+//! The graph becomes an abstract problem ([`instance`]), a [`Selector`] solves it, and the plan is made with what it chose, if the
+//! cost model finds that plan faster than the rule's.
+
+mod certificate;
+mod chains;
+mod cluster;
+mod instance;
+mod pbqp;
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+pub use certificate::Certificate;
+
+use crate::device::{Case, Limits, Profile};
+use crate::graph::{Graph, ValueId};
+
+use super::cost::Prices;
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Tile, build};
+
+use instance::{Instance, Target};
+use problem::{Problem, Solution};
+
+/// Tiles of computed values; the rule decides for all others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layouts(HashMap<ValueId, Tile>);
+
+impl Layouts {
+    /// The tile of a value, if one was chosen.
+    pub(super) fn of(&self, value: ValueId) -> Option<Tile> {
+        self.0.get(&value).copied()
+    }
+
+    /// Number of values that do not follow the rule.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether all follow the rule.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// How layouts are selected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Selector {
+    /// The rule of dtype and shape, as for weights.
+    #[default]
+    Rule,
+    /// The paper's greedy search along chains.
+    PaperGreedy,
+    /// Exact along chains, by dynamic programming; never worse than the rule or the greedy search.
+    ChainDp,
+    /// Reductions over the whole graph.
+    Pbqp,
+}
+
+impl Selector {
+    /// All of them, by the names they parse from.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("rule", Self::Rule), ("paper-greedy", Self::PaperGreedy), ("chain-dp", Self::ChainDp), ("pbqp", Self::Pbqp)];
+
+    fn solve(self, problem: &Problem) -> Solution {
+        match self {
+            Self::Rule => Solution::new(problem, vec![0; problem.variables.len()]),
+            Self::PaperGreedy => chains::paper_greedy(problem),
+            Self::ChainDp => chains::chain_dp(problem),
+            Self::Pbqp => pbqp::pbqp(problem),
+        }
+    }
+}
+
+impl std::str::FromStr for Selector {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|&(name, _)| name == s)
+            .map(|(_, selector)| selector)
+            .ok_or_else(|| format!("selector '{s}' is not one of {}", Self::ALL.map(|(name, _)| name).join(", ")))
+    }
+}
+
+/// A plan with selected layouts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selected {
+    /// The plan.
+    pub plan: Plan,
+    /// Layouts that differ from the rule's.
+    pub layouts: Layouts,
+}
+
+/// Plans a graph with the layouts that a selector chooses for a machine. Where the cost model finds the plan no faster than the
+/// rule's, the rule's is made.
+///
+/// # Errors
+/// As [`super::plan`].
+pub fn select(
+    graph: &Graph,
+    limits: &Limits,
+    options: PlanOptions,
+    footprint: &impl Footprint,
+    profile: &Profile,
+    selector: Selector,
+) -> Result<Selected, PlanError> {
+    let rule = Layouts::default();
+    let layouts = match selector {
+        Selector::Rule => rule,
+        _ => {
+            let steps = build::steps(graph, limits, options, &rule)?;
+            let instance = Instance::new(graph, &steps, Target { limits, options, profile })?;
+            let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
+            let mut prices = Prices::new(profile, Case::Middle);
+            let mut seconds = |steps| Objective::TimeHarmonic.cost(&prices.of(graph, steps));
+            match build::steps(graph, limits, options, &layouts) {
+                Ok(chosen) if seconds(&chosen) < seconds(&steps) => layouts,
+                _ => rule,
+            }
+        }
+    };
+    Ok(Selected { plan: build::plan_with(graph, limits, options, &layouts, footprint)?, layouts })
+}
+
+/// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract
+/// problem counts them.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Selection {
+    /// How the numbers came about; always `simulated`.
+    pub stand: &'static str,
+    /// Tensors with a choice, and pairs of them that cost something together.
+    pub tensors: usize,
+    /// Pairs.
+    pub pairs: usize,
+    /// The chosen selector.
+    pub cost: f64,
+    /// No choice costs less.
+    pub lower_bound: f64,
+    /// `cost - lower_bound`.
+    pub gap: f64,
+    /// The rule.
+    pub rule: f64,
+    /// The paper's greedy search.
+    pub greedy: f64,
+    /// Exact on chains.
+    pub dp: f64,
+    /// Reductions.
+    pub pbqp: f64,
+    /// What is proved of one layout for all.
+    pub certificate: Certificate,
+}
+
+impl Selection {
+    /// Compares the selectors on a graph.
+    ///
+    /// # Errors
+    /// As [`super::plan`].
+    pub fn of(
+        graph: &Graph,
+        limits: &Limits,
+        options: PlanOptions,
+        profile: &Profile,
+        selector: Selector,
+    ) -> Result<Self, PlanError> {
+        let steps = build::steps(graph, limits, options, &Layouts::default())?;
+        let Instance { problem, rule, .. } = Instance::new(graph, &steps, Target { limits, options, profile })?;
+        let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
+        let bound = solved.iter().map(|(_, s)| s.lower_bound).fold(f64::NEG_INFINITY, f64::max);
+        let cost = |of: Selector| rule + solved.iter().find(|(s, _)| *s == of).map_or(0.0, |(_, s)| s.cost);
+        let certificate = Certificate::of(&problem);
+        Ok(Self {
+            stand: "simulated",
+            tensors: problem.variables.len(),
+            pairs: problem.edges().count(),
+            cost: cost(selector),
+            lower_bound: rule + bound,
+            gap: cost(selector) - (rule + bound),
+            rule: cost(Selector::Rule),
+            greedy: cost(Selector::PaperGreedy),
+            dp: cost(Selector::ChainDp),
+            pbqp: cost(Selector::Pbqp),
+            certificate: Certificate { uniform_cost: rule + certificate.uniform_cost, ..certificate },
+        })
+    }
+}

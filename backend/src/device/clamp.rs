@@ -76,6 +76,25 @@ impl LimitsClamp {
         }
     }
 
+    /// Limits of a device that is not at hand: what this clamp states, and `open` for what it leaves open.
+    pub fn complete(&self, open: &Limits) -> Limits {
+        Limits {
+            max_image_2d: self.max_image_2d.unwrap_or(open.max_image_2d),
+            max_storage_buffer_range: self.max_storage_buffer_range.unwrap_or(open.max_storage_buffer_range),
+            max_bound_bytes: self.max_bound_bytes.unwrap_or(open.max_bound_bytes),
+            storage_buffer_alignment: self.storage_buffer_alignment.unwrap_or(open.storage_buffer_alignment),
+            max_allocation: self.max_allocation.unwrap_or(open.max_allocation),
+            max_workgroup_invocations: self.max_workgroup_invocations.unwrap_or(open.max_workgroup_invocations),
+            max_workgroup_size: self.max_workgroup_size.unwrap_or(open.max_workgroup_size),
+            max_workgroup_count: self.max_workgroup_count.unwrap_or(open.max_workgroup_count),
+            max_shared_memory: self.max_shared_memory.unwrap_or(open.max_shared_memory),
+            max_storage_bindings: self.max_storage_bindings.unwrap_or(open.max_storage_bindings),
+            subgroup_size: self.subgroup_size.unwrap_or(open.subgroup_size),
+            shuffle_width: self.shuffle_width.unwrap_or(open.shuffle_width),
+            heap_bytes: self.heap_bytes.unwrap_or(open.heap_bytes),
+        }
+    }
+
     /// The limits with this clamp applied.
     pub fn apply(&self, limits: &Limits) -> Limits {
         fn lower<T: Ord + Copy>(value: T, clamp: Option<T>) -> T {
@@ -141,6 +160,20 @@ mod tests {
             ..LimitsClamp::default()
         };
         assert_eq!(wide.apply(&roomy()), roomy());
+    }
+
+    #[test]
+    fn a_completed_clamp_keeps_what_it_states() {
+        let stated =
+            r#"{"max_image_2d": 65536, "storage_buffer_alignment": 4, "max_workgroup_size": [2048, 2048, 64]}"#;
+        let limits = LimitsClamp::parse(stated).unwrap().complete(&roomy());
+        let want = Limits {
+            max_image_2d: 65536,
+            storage_buffer_alignment: 4,
+            max_workgroup_size: [2048, 2048, 64],
+            ..roomy()
+        };
+        assert_eq!(limits, want);
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Home {
             Self::with_layout(dtype, layout, limits, choice)
         };
         let unfolded = home(u32::MAX);
-        let served = |home: &Self| choice != StorageChoice::Image || home.kind == StorageKind::Image;
+        let served = |home: &Self| home.kind == StorageKind::Image || !wants_image(home.bytes(), limits, choice);
         let home = match unfolded {
             Ok(unfolded) if served(&unfolded) => Ok(unfolded),
             unfolded => home(limits.max_image_2d).or(unfolded),
@@ -98,7 +98,7 @@ impl Home {
         let image = width <= limits.max_image_2d && height <= limits.max_image_2d;
         let buffer = bytes <= limits.max_storage_buffer_range;
         let kind = match choice {
-            StorageChoice::Image if image => StorageKind::Image,
+            _ if image && wants_image(bytes, limits, choice) => StorageKind::Image,
             _ if buffer => StorageKind::Buffer,
             StorageChoice::Auto if image => StorageKind::Image,
             _ => {
@@ -117,6 +117,19 @@ impl Home {
         u64::from(self.width) * u64::from(self.height) * TEXEL_BYTES
     }
 }
+
+/// Whether an image serves a tensor better, if it can be one. Where the buffers of a dispatch are bounded together, a tensor that
+/// takes more than its operand's share of the bound had better not be a buffer.
+fn wants_image(bytes: u64, limits: &Limits, choice: StorageChoice) -> bool {
+    match choice {
+        StorageChoice::Auto => bytes > limits.max_bound_bytes / MAX_OPERANDS,
+        StorageChoice::Buffer => false,
+        StorageChoice::Image => true,
+    }
+}
+
+/// Operands that a shader can have.
+const MAX_OPERANDS: u64 = 8;
 
 /// Bytes of a texel, in images and buffers alike.
 pub const TEXEL_BYTES: u64 = 16;
@@ -165,6 +178,20 @@ mod tests {
             let bytes: Vec<u8> = (0..count).map(|i| (i % 251) as u8).collect();
             assert_eq!(home.unpack(&home.pack(&bytes).unwrap()).unwrap(), bytes, "{dtype:?} {shape:?}");
         }
+    }
+
+    /// However many operands a dispatch has, its buffers stay within what it may bind.
+    #[test]
+    fn bounded_dispatches_get_images_sooner() {
+        let limits = Limits { max_bound_bytes: 128 << 20, ..Limits::for_tests() };
+        let kind = |shape, storage| {
+            let options = PlanOptions { storage, ..PlanOptions::default() };
+            Home::of(DType::F32, &shape, &limits, options).unwrap().kind
+        };
+        assert_eq!(kind([2048, 2048, 1, 1], StorageChoice::Auto), StorageKind::Buffer);
+        assert_eq!(kind([2048, 2052, 1, 1], StorageChoice::Auto), StorageKind::Image);
+        assert_eq!(kind([4, 1_050_000, 1, 1], StorageChoice::Auto), StorageKind::Image, "by folding its rows");
+        assert_eq!(kind([2048, 2052, 1, 1], StorageChoice::Buffer), StorageKind::Buffer);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `fblayout plan`: a training step of a known model, planned and told.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -81,7 +82,8 @@ fn training(arguments: &Arguments) -> Training {
 /// Plans and prints.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let config = fblayout_models::find(&arguments.model)?;
-    let target = Target::find(&arguments.device, PlanOptions { storage: arguments.storage, policy: arguments.policy })?;
+    let Arguments { storage, policy, .. } = *arguments;
+    let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let start = Instant::now();
@@ -93,12 +95,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
-    if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&told)?);
-    } else {
-        told.print(&plan.report);
+    let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
+    text.push('\n');
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
     }
-    Ok(())
 }
 
 /// What is told of a plan; the JSON form.
@@ -178,24 +181,26 @@ impl<'a> Told<'a> {
         }
     }
 
-    fn print(&self, report: &Report) {
+    fn text(&self, report: &Report) -> String {
+        let Self { model, batch, seq, device, policy, nodes, plan_ms, .. } = self;
         let trained = self.rank.map_or_else(|| "all parameters".to_owned(), |rank| format!("LoRA of rank {rank}"));
-        println!(
-            "{}: {} x {} tokens, {trained}, on {} by {}: {} nodes planned in {:.0} ms",
-            self.model, self.batch, self.seq, self.device, self.policy, self.nodes, self.plan_ms
-        );
-        print!("{report}");
         let Transforms { count, bytes, eliminated, ref explicit } = self.transforms;
-        let moved = explicit.iter().map(|e| e.bytes).sum();
-        println!("transforms: {eliminated} of {count} eliminated; {} of {} moved", mib(moved), mib(bytes));
+        let (moved, all) = (mib(explicit.iter().map(|e| e.bytes).sum()), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
-        println!("peak: {} ({certainty})", mib(self.peak_bytes));
+        let mut text = format!(
+            "{model}: {batch} x {seq} tokens, {trained}, on {device} by {policy}: {nodes} nodes planned in {plan_ms:.0} ms\n\
+             {report}\
+             transforms: {eliminated} of {count} eliminated; {moved} of {all} moved\n\
+             peak: {} ({certainty})",
+            mib(self.peak_bytes)
+        );
         if let Some(predicted) = &self.predicted {
-            print!("{predicted}");
+            text += &format!("\n{}", predicted.to_string().trim_end());
         }
         if let Some(candidates) = &self.candidates {
-            println!("{candidates}");
+            text += &format!("\n{candidates}");
         }
+        text
     }
 }
 

@@ -10,7 +10,7 @@ use fblayout::plan::{self, Plan, PlanOptions, UpperBound};
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
 
-/// What a preset leaves open: limits that GPUs of the last years meet or exceed.
+/// What a preset leaves open, for nobody publishes it: values that drivers of recent GPUs report or exceed.
 const UNSTATED: Limits = Limits {
     max_image_2d: 16384,
     max_storage_buffer_range: 128 << 20,
@@ -52,7 +52,7 @@ impl Target {
         let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.as_ref());
         let clamp =
             LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
-        Ok(Self::Limits { limits: clamp.apply(&UNSTATED), options: plan, profile })
+        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan, profile })
     }
 
     /// Plans a graph as the engine would before it records it.

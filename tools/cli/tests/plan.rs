@@ -74,6 +74,27 @@ fn predictions_are_simulated() {
     assert!(json(&[&small[..], &["--device", "{}"]].concat())["predicted"].is_null());
 }
 
+/// The device's own sizes, and the bound on them from nothing but the limits that it reports. Small images are padded to whole blocks
+/// by the bound, which counts where everything is an image.
+#[test]
+fn the_bound_from_limits_is_above_what_the_device_present_says() {
+    for (storage, slack) in [("auto", 20), ("image", 1)] {
+        let told = |device: &str| -> Value {
+            let step =
+                ["plan", "--model", "llama-3.2-1b", "--seq", "48", "--storage", storage, "--json", "--device", device];
+            let output = Command::new(env!("CARGO_BIN_EXE_fblayout")).args(step).output().expect("the binary runs");
+            assert!(output.status.success(), "{device}: {}", String::from_utf8_lossy(&output.stderr));
+            serde_json::from_slice(&output.stdout).expect("JSON")
+        };
+        let exact = told("present");
+        let bound = told(&exact["limits"].to_string());
+        assert_eq!((&exact["peak_is_bound"], &bound["peak_is_bound"]), (&false.into(), &true.into()));
+        assert_eq!((&exact["limits"], &exact["transforms"]), (&bound["limits"], &bound["transforms"]));
+        let [exact, bound] = [exact, bound].map(|told| told["peak_bytes"].as_u64().expect("a number"));
+        assert!(exact <= bound && bound <= exact + exact / slack, "{storage}: {exact} and {bound}");
+    }
+}
+
 /// Moments and F32 weights: full fine-tuning holds at least 12 bytes more per parameter than the F16 model.
 #[test]
 fn training_everything_takes_more_memory() {
@@ -84,6 +105,18 @@ fn training_everything_takes_more_memory() {
     let (lora, full) = (peak(&["--rank", "4"]), peak(&["--full"]));
     assert!(full > lora + 10 * 1_235_814_400, "{full} and {lora}");
     assert!(peak(&["--base", "q4_1"]) < lora);
+}
+
+#[test]
+fn policies_differ_in_what_they_move() {
+    let explicit = |policy: &str| {
+        let told = json(&["--model", "qwen3-1.7b", "--seq", "64", "--device", "amd-wave64", "--policy", policy]);
+        assert_eq!(told["policy"], policy);
+        told["transforms"]["explicit"].as_array().expect("a list").len()
+    };
+    let [maps, rtile, convert] = ["rtile+maps", "rtile", "convert-always"].map(explicit);
+    assert!(maps < rtile && rtile < convert, "{maps}, {rtile}, {convert}");
+    assert!(refusal(&["--model", "qwen3-1.7b", "--device", "amd-wave64", "--policy", "none"]).contains("rtile+maps"));
 }
 
 #[test]

@@ -43,16 +43,16 @@ pub fn train_graph(config: &Config, options: &Options) -> Result<TrainGraph, Err
     let gradients = g.backward(model.loss, &wanted)?;
     let optimizer = g.external("optimizer", DType::F32, [7, 1, 1, 1]);
     let mut updates = Vec::with_capacity(trained.len());
-    let mut steps = Vec::with_capacity(trained.len());
+    let end = g.nodes.len();
     for (parameter, gradient) in trained.into_iter().zip(gradients.wrt) {
         let shape = g.values[parameter.value.index()].shape;
         let mut moment = |name: &str| g.external(format!("{}.{name}", parameter.name), DType::F32, shape);
         let update = Update { parameter: parameter.value, gradient, m: moment("m"), v: moment("v") };
         let operands = [update.parameter, gradient, update.m, update.v, optimizer].map(|id| g.whole(id));
         g.node_into(format!("{}.step", parameter.name), Op::AdamW, operands.to_vec(), update.parameter);
-        steps.extend(g.nodes.pop());
         updates.push(update);
     }
+    let steps = g.nodes.split_off(end);
     insert_early(g, steps);
     Ok(TrainGraph { model, seed: gradients.seed, optimizer, updates })
 }

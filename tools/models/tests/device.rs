@@ -5,7 +5,7 @@ mod common;
 use common::bounds::eval_with_bounds;
 use common::{TRAININGS, externals, options, train_contents};
 use fblayout::graph::{ValueId, decode, encode};
-use fblayout::plan::StorageChoice;
+use fblayout::plan::{PlanOptions, Policy, StorageChoice};
 use fblayout_models::{Config, MODELS, Training, train_graph};
 use fblayout_spirv_tests::{Device, VulkanDevice};
 
@@ -70,6 +70,17 @@ fn gemma_2() {
 #[test]
 fn gemma_3() {
     assert_model(4, StorageChoice::Image);
+}
+
+/// Whatever moves and whatever does not, the step is the same: heads shared and normed, layers local and global.
+#[test]
+fn every_policy_does_the_same_step() {
+    for (_, policy) in Policy::ALL {
+        let plan = PlanOptions { storage: StorageChoice::Image, policy };
+        let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
+        assert_step(&device, &MODELS[4].tiny(), TRAININGS[1]);
+        device.assert_valid();
+    }
 }
 
 /// The model with the most kinds of ops, in the other storage.

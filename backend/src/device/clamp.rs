@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Limits;
-use super::presets;
+use super::{Limits, PRESETS, Preset};
 
 /// Upper bounds to put on a device's limits; an absent field leaves the device's own value.
 ///
@@ -66,9 +65,9 @@ impl LimitsClamp {
         let clamp = if text.starts_with('{') {
             serde_json::from_str(text).map_err(|e| ClampError::Json(e.to_string()))?
         } else {
-            presets::find(text).ok_or_else(|| ClampError::UnknownPreset {
+            Preset::find(text).map(|preset| preset.limits.clone()).ok_or_else(|| ClampError::UnknownPreset {
                 name: text.to_owned(),
-                known: presets::PRESETS.map(|(name, _)| name).join(", "),
+                known: PRESETS.each_ref().map(|preset| preset.name).join(", "),
             })?
         };
         match clamp.storage_buffer_alignment {
@@ -191,7 +190,7 @@ mod tests {
 
     #[test]
     fn every_preset_parses_by_name_and_is_idempotent() {
-        for (name, _) in presets::PRESETS {
+        for name in PRESETS.each_ref().map(|preset| preset.name) {
             let clamp = LimitsClamp::parse(name).unwrap();
             let once = clamp.apply(&roomy());
             assert_ne!(once, roomy(), "{name} clamps nothing");

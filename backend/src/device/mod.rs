@@ -1,8 +1,11 @@
-//! What a machine can do, as plain data: limits, and clamps that let one machine stand in for a smaller one.
+//! What a machine can do, as plain data: limits, clamps that let one machine stand in for a smaller one, and profiles of what it does.
 
 mod clamp;
 mod limits;
 mod presets;
+mod profile;
 
 pub use clamp::{ClampError, LimitsClamp};
 pub use limits::Limits;
+pub use presets::{PRESETS, Preset};
+pub use profile::{Case, Estimate, ImageLines, Profile};

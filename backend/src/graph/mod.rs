@@ -1,6 +1,6 @@
 //! What is computed: tensors, dtypes and ops. Knows nothing of layouts or devices.
 //!
-//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`], f64 oracle and gradient rule.
+//! [`Op::row`] is the table: per op its name, operand counts, shape rule, kernel [`Family`], arithmetic, f64 oracle and gradient rule.
 //! [`Graph`] holds values and the nodes that compute them; [`Operand`] is a strided window over a value, which is how views
 //! arrive. [`Graph::backward`] appends gradients, from which follows an operator's [`Class`]; [`eval`] runs a graph on the
 //! oracles.
@@ -12,6 +12,7 @@ mod class;
 mod container;
 mod dtype;
 mod eval;
+mod flops;
 mod gradient;
 mod op;
 mod operand;
@@ -26,6 +27,7 @@ pub use class::Class;
 pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
 pub use dtype::DType;
 pub use eval::{Contents, eval};
+pub use flops::flops;
 pub use gradient::Gradients;
 pub use op::{Binary, Op, Rope, RopeMode, Unary};
 pub use operand::{Operand, ViewError};

@@ -1,6 +1,7 @@
 //! The op table: one row per op, under ggml's name.
 
 use super::access;
+use super::flops::Work;
 use super::gradient::{self, rules as gradients};
 use super::oracle::{self, Oracle};
 use super::rules::{self, Rule, ShapeError};
@@ -42,6 +43,8 @@ pub struct Row {
     pub updates: &'static [usize],
     /// Who computes it.
     pub family: Family,
+    /// Its arithmetic.
+    pub(super) work: Work,
     rule: Rule,
     oracle: Oracle,
     /// Gradients of the operands; `None` where the op has none.
@@ -59,8 +62,17 @@ macro_rules! gradient {
     };
 }
 
+macro_rules! work {
+    (product) => {
+        Work::Product
+    };
+    ($each:literal) => {
+        Work::Each($each)
+    };
+}
+
 macro_rules! table {
-    ($($id:ident $min:literal ..= $max:literal $family:ident $rule:ident $module:ident :: $oracle:ident $gradient:ident
+    ($($id:ident $min:literal ..= $max:literal $family:ident $work:tt $rule:ident $module:ident :: $oracle:ident $gradient:ident
         $access:ident $(updates $($updated:literal),+)?;)*) => {
         $(static $id: Row = Row {
             name: stringify!($id),
@@ -68,6 +80,7 @@ macro_rules! table {
             max_operands: $max,
             updates: &[$($($updated),+)?],
             family: Family::$family,
+            work: work!($work),
             rule: rules::$rule,
             oracle: oracle::$module::$oracle,
             gradient: gradient!($gradient),
@@ -79,41 +92,41 @@ macro_rules! table {
 }
 
 table! {
-    // name                 operands family       shape rule         oracle                   gradient      access
-    MUL_MAT                 2..=2    Gemm         mul_mat            gemm::mul_mat            mul_mat       mul_mat;
-    OUT_PROD                2..=2    Gemm         out_prod           gemm::out_prod           out_prod      out_prod;
-    ADD                     2..=2    Elementwise  binary             elementwise::binary      add           own;
-    SUB                     2..=2    Elementwise  binary             elementwise::binary      sub           own;
-    MUL                     2..=2    Elementwise  binary             elementwise::binary      mul           own;
-    DIV                     2..=2    Elementwise  binary             elementwise::binary      div           own;
-    SCALE                   1..=1    Elementwise  same_shape         elementwise::scale       scale         own;
-    SILU                    1..=1    Elementwise  same_shape         elementwise::unary       silu          own;
-    NEG                     1..=1    Elementwise  same_shape         elementwise::unary       neg           own;
-    SQR                     1..=1    Elementwise  same_shape         elementwise::unary       sqr           own;
-    SQRT                    1..=1    Elementwise  same_shape         elementwise::unary       sqrt          own;
-    TANH                    1..=1    Elementwise  same_shape         elementwise::unary       tanh          own;
-    GELU                    1..=1    Elementwise  same_shape         elementwise::unary       gelu          own;
-    SILU_BACK               2..=2    Elementwise  same_shape         elementwise::silu_back   none          own;
-    TANH_BACK               2..=2    Elementwise  same_shape         elementwise::tanh_back   none          own;
-    GELU_BACK               2..=2    Elementwise  same_shape         elementwise::gelu_back   none          own;
-    SWIGLU                  2..=2    Elementwise  same_shape         elementwise::swiglu      swiglu        own;
-    GEGLU                   2..=2    Elementwise  same_shape         elementwise::geglu       geglu         own;
-    RMS_NORM                1..=1    Rows         same_shape         rows::rms_norm           rms_norm      rows;
-    RMS_NORM_BACK           2..=2    Rows         same_shape         rows::rms_norm_back      none          rows;
-    SOFT_MAX                1..=2    Rows         soft_max           rows::soft_max           soft_max      rows;
-    SOFT_MAX_BACK           2..=2    Rows         same_shape         rows::soft_max_back      none          rows;
-    ARGMAX                  1..=1    Rows         arg_max            rows::arg_max            none          arg_max;
-    ROPE                    2..=3    Rope         rope               rope::rope               rope          rope;
-    ROPE_BACK               2..=3    Rope         rope               rope::rope               rope          rope;
-    REPEAT                  1..=1    Copy         repeat             moves::repeat            repeat        moved;
-    REPEAT_BACK             1..=1    RepeatBack   repeat_back        moves::repeat_back       repeat_back   repeat_back;
-    CPY                     1..=1    Copy         copy               moves::copy              copy          moved;
-    PAD                     1..=1    Copy         pad                moves::pad               pad           looked_up;
-    GET_ROWS                2..=2    Gather       get_rows           moves::get_rows          get_rows      looked_up;
-    GET_ROWS_BACK           2..=2    Gather       get_rows_back      moves::get_rows_back     get_rows_back looked_up;
-    CROSS_ENTROPY_LOSS      2..=2    CrossEntropy cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
-    CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy cross_entropy_back loss::cross_entropy_back none          cross_entropy_back;
-    OPT_STEP_ADAMW          5..=5    Optimizer    adamw              optimizer::adamw         none          adamw updates 0, 2, 3;
+    // name                 operands family       flops   shape rule         oracle                   gradient      access
+    MUL_MAT                 2..=2    Gemm         product mul_mat            gemm::mul_mat            mul_mat       mul_mat;
+    OUT_PROD                2..=2    Gemm         product out_prod           gemm::out_prod           out_prod      out_prod;
+    ADD                     2..=2    Elementwise  1       binary             elementwise::binary      add           own;
+    SUB                     2..=2    Elementwise  1       binary             elementwise::binary      sub           own;
+    MUL                     2..=2    Elementwise  1       binary             elementwise::binary      mul           own;
+    DIV                     2..=2    Elementwise  1       binary             elementwise::binary      div           own;
+    SCALE                   1..=1    Elementwise  2       same_shape         elementwise::scale       scale         own;
+    SILU                    1..=1    Elementwise  4       same_shape         elementwise::unary       silu          own;
+    NEG                     1..=1    Elementwise  1       same_shape         elementwise::unary       neg           own;
+    SQR                     1..=1    Elementwise  1       same_shape         elementwise::unary       sqr           own;
+    SQRT                    1..=1    Elementwise  1       same_shape         elementwise::unary       sqrt          own;
+    TANH                    1..=1    Elementwise  1       same_shape         elementwise::unary       tanh          own;
+    GELU                    1..=1    Elementwise  9       same_shape         elementwise::unary       gelu          own;
+    SILU_BACK               2..=2    Elementwise  8       same_shape         elementwise::silu_back   none          own;
+    TANH_BACK               2..=2    Elementwise  3       same_shape         elementwise::tanh_back   none          own;
+    GELU_BACK               2..=2    Elementwise  19      same_shape         elementwise::gelu_back   none          own;
+    SWIGLU                  2..=2    Elementwise  5       same_shape         elementwise::swiglu      swiglu        own;
+    GEGLU                   2..=2    Elementwise  10      same_shape         elementwise::geglu       geglu         own;
+    RMS_NORM                1..=1    Rows         3       same_shape         rows::rms_norm           rms_norm      rows;
+    RMS_NORM_BACK           2..=2    Rows         7       same_shape         rows::rms_norm_back      none          rows;
+    SOFT_MAX                1..=2    Rows         7       soft_max           rows::soft_max           soft_max      rows;
+    SOFT_MAX_BACK           2..=2    Rows         5       same_shape         rows::soft_max_back      none          rows;
+    ARGMAX                  1..=1    Rows         1       arg_max            rows::arg_max            none          arg_max;
+    ROPE                    2..=3    Rope         5       rope               rope::rope               rope          rope;
+    ROPE_BACK               2..=3    Rope         5       rope               rope::rope               rope          rope;
+    REPEAT                  1..=1    Copy         0       repeat             moves::repeat            repeat        moved;
+    REPEAT_BACK             1..=1    RepeatBack   1       repeat_back        moves::repeat_back       repeat_back   repeat_back;
+    CPY                     1..=1    Copy         0       copy               moves::copy              copy          moved;
+    PAD                     1..=1    Copy         0       pad                moves::pad               pad           looked_up;
+    GET_ROWS                2..=2    Gather       0       get_rows           moves::get_rows          get_rows      looked_up;
+    GET_ROWS_BACK           2..=2    Gather       1       get_rows_back      moves::get_rows_back     get_rows_back looked_up;
+    CROSS_ENTROPY_LOSS      2..=2    CrossEntropy 7       cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
+    CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy 7       cross_entropy_back loss::cross_entropy_back none          cross_entropy_back;
+    OPT_STEP_ADAMW          5..=5    Optimizer    15      adamw              optimizer::adamw         none          adamw updates 0, 2, 3;
 }
 
 impl Op {

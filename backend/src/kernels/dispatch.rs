@@ -6,9 +6,9 @@ use crate::device::Limits;
 use crate::layout::Place;
 
 /// Constant ids of the workgroup and the schedule.
-const LOCAL_SIZE: u32 = 0;
-const TILE_AXIS: u32 = 3;
-const TILE_ROWS: u32 = 4;
+pub(super) const LOCAL_SIZE: u32 = 0;
+pub(super) const TILE_AXIS: u32 = 3;
+pub(super) const TILE_ROWS: u32 = 4;
 const BOX: u32 = 5;
 
 /// Operands a shader can have.

@@ -37,13 +37,13 @@ use crate::device::Limits;
 use crate::graph::DType;
 use crate::layout::Layout;
 
-const TILE_M: u32 = 3;
-const TILE_N: u32 = 4;
-const LANES_M: u32 = 5;
-const LANES_N: u32 = 6;
-const PARTS: u32 = 7;
-const SHARE: u32 = 8;
-const REDUCE: u32 = 16;
+pub(super) const TILE_M: u32 = 3;
+pub(super) const TILE_N: u32 = 4;
+pub(super) const LANES_M: u32 = 5;
+pub(super) const LANES_N: u32 = 6;
+pub(super) const PARTS: u32 = 7;
+pub(super) const SHARE: u32 = 8;
+pub(super) const REDUCE: u32 = 16;
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;

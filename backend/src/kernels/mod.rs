@@ -1,5 +1,6 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
+mod addressing;
 mod copy;
 mod dispatch;
 mod elementwise;
@@ -12,6 +13,10 @@ mod rope;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod traffic;
+
+pub use addressing::Addressing;
+pub use traffic::{Traffic, invocations, traffic};
 
 use dispatch::Builder;
 

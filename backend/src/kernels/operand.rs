@@ -5,19 +5,19 @@ use crate::graph::{DType, Desc, Shape};
 use crate::layout::{Place, Term, View, ViewAxis};
 
 /// First constant id of operand 0, and ids per operand.
-const FIRST_ID: u32 = 64;
-const IDS_PER_OPERAND: u32 = 48;
+pub(super) const FIRST_ID: u32 = 64;
+pub(super) const IDS_PER_OPERAND: u32 = 48;
 
 /// Fields of an operand, see the table in the architecture page.
-const STORAGE: u32 = 0;
-const DTYPE: u32 = 1;
-const PITCH: u32 = 2;
-const LANE_AXIS: u32 = 3;
-const EXTENTS: u32 = 4;
+pub(super) const STORAGE: u32 = 0;
+pub(super) const DTYPE: u32 = 1;
+pub(super) const PITCH: u32 = 2;
+pub(super) const LANE_AXIS: u32 = 3;
+pub(super) const EXTENTS: u32 = 4;
 const PADDED: u32 = 8;
-const ORIGIN: u32 = 12;
-const AXES: u32 = 14;
-const FIELDS_PER_AXIS: u32 = 8;
+pub(super) const ORIGIN: u32 = 12;
+pub(super) const AXES: u32 = 14;
+pub(super) const FIELDS_PER_AXIS: u32 = 8;
 const ORIGIN_LANE: u32 = 46;
 
 /// Value of the lane axis field when no axis carries a lane digit.

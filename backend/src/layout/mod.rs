@@ -15,9 +15,11 @@
 //! | `compose` | a whole chain at once, as a map of element numbers |
 //! | `tiles` | maps of tile numbers: composition, inverse |
 //! | `legality` | whether a consumer's tiles survive a chain, and where they come from |
+//! | `covered` | cache lines under texels, and under the loads of a subgroup |
 //! | `pack` | between the host's linear bytes and the physical order |
 
 mod compose;
+mod covered;
 mod home;
 mod illegal;
 mod legality;
@@ -31,6 +33,7 @@ mod transform;
 mod verify;
 mod view;
 
+pub use covered::{Coverage, LineShape, Loads, Spread};
 pub use home::{Axis, Digit, Layout, Place, Position};
 pub use illegal::Illegal;
 pub use legality::{Legality, Side, Tiling};

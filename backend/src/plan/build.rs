@@ -22,9 +22,7 @@ pub fn plan(
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
     let mut b = Builder::new(graph, limits, options);
-    for node in &graph.nodes {
-        b.node(node)?;
-    }
+    b.nodes()?;
     let Builder { mut slots, mut steps, transforms, .. } = b;
     for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
         slot.live = live;
@@ -52,8 +50,7 @@ pub fn plan(
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    let mut b = Builder::new(graph, limits, options);
-    graph.nodes.iter().try_for_each(|node| b.node(node))
+    Builder::new(graph, limits, options).nodes()
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
@@ -106,6 +103,8 @@ struct Builder<'a> {
     /// External values that a node writes: their content changes within the run.
     written: HashSet<ValueId>,
     values: Vec<Option<Bound>>,
+    /// Number of the node at work.
+    at: usize,
     /// Windows that were copied because no reader could use their coordinates.
     dense_windows: HashMap<graph::Operand, Bound>,
     slots: Vec<Slot>,
@@ -123,11 +122,20 @@ impl<'a> Builder<'a> {
             options,
             written,
             values: vec![None; graph.values.len()],
+            at: 0,
             dense_windows: HashMap::new(),
             slots: Vec::new(),
             steps: Vec::new(),
             transforms: Vec::new(),
         }
+    }
+
+    fn nodes(&mut self) -> Result<(), PlanError> {
+        let graph = self.graph;
+        graph.nodes.iter().enumerate().try_for_each(|(at, node)| {
+            self.at = at;
+            self.node(node)
+        })
     }
 
     fn node(&mut self, node: &Node) -> Result<(), PlanError> {
@@ -154,7 +162,7 @@ impl<'a> Builder<'a> {
             self.record(input, &label, verdict);
         }
         let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
-        self.emit(&label, lowered, &inputs, &output);
+        self.emit(&label, node.op == Op::Copy, lowered, &inputs, &output);
         Ok(())
     }
 
@@ -330,7 +338,7 @@ impl<'a> Builder<'a> {
         let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &whole(&home), self.limits)
             .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
         let dense = self.slot(home, Owner::Arena { offset: 0 });
-        self.emit(label, lowered, std::slice::from_ref(source), &dense);
+        self.emit(label, true, lowered, std::slice::from_ref(source), &dense);
         Ok(dense)
     }
 
@@ -368,7 +376,7 @@ impl<'a> Builder<'a> {
         Operand { dtype: home.dtype, view: bound.view.clone(), storage: home.kind, pitch: home.width }
     }
 
-    fn emit(&mut self, label: &str, lowered: Lowered, inputs: &[Bound], output: &Bound) {
+    fn emit(&mut self, label: &str, conversion: bool, lowered: Lowered, inputs: &[Bound], output: &Bound) {
         let scratch: Vec<usize> = lowered
             .scratch
             .into_iter()
@@ -387,6 +395,8 @@ impl<'a> Builder<'a> {
             };
             self.steps.push(Step {
                 label: label.to_owned(),
+                node: self.at,
+                conversion,
                 shader: d.shader,
                 constants: d.constants,
                 groups: d.groups,

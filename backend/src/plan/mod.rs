@@ -2,6 +2,8 @@
 
 mod bound;
 mod build;
+mod candidates;
+mod cost;
 mod hazards;
 mod home;
 mod memory;
@@ -13,6 +15,8 @@ mod tests;
 
 pub use bound::UpperBound;
 pub use build::{plan, supports};
+pub use candidates::{Candidate, Candidates, Counts, candidates};
+pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES};
 pub use memory::{Footprint, Peak, Size};
 pub use policy::Policy;
@@ -74,6 +78,10 @@ pub struct Slot {
 pub struct Step {
     /// What it computes: op and node name.
     pub label: String,
+    /// The node of the graph that it works for.
+    pub node: usize,
+    /// True when it only moves bytes: a copy of the host, or one that a reader cannot do without.
+    pub conversion: bool,
     /// Name of the shader.
     pub shader: &'static str,
     /// Specialization constants (id, bits), sorted by id.

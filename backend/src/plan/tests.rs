@@ -1,5 +1,8 @@
 //! What a plan does with the copies and views of a host, and where it sets barriers.
 
+mod candidates;
+mod cost;
+
 use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, ValueId};
 use crate::kernels::StorageKind;

@@ -1,5 +1,6 @@
 //! `fblayout`: what this machine offers to fblayout, and what fblayout would do with a model.
 
+mod candidates;
 mod plan;
 mod target;
 

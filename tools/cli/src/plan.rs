@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use fblayout::device::Limits;
 use fblayout::graph::{DType, Graph};
-use fblayout::plan::{Plan, PlanOptions, Policy, Report, StorageChoice, TransformKind, Verdict};
+use fblayout::plan::{Plan, PlanOptions, Policy, Prediction, Report, StorageChoice, TransformKind, Verdict, predict};
 use fblayout_models::{Options, Training};
 use serde::Serialize;
 
+use crate::candidates::Tally;
 use crate::target::Target;
 
 #[derive(Args)]
@@ -87,7 +88,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let start = Instant::now();
     let plan = target.plan(&graph)?;
-    let told = Told::new(arguments, &target, &graph, &plan, start.elapsed());
+    let took = start.elapsed();
+    let profile = target.profile();
+    let told = Told {
+        predicted: profile.map(|profile| predict(&plan, &graph, profile)),
+        candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
+        ..Told::new(arguments, &target, &graph, &plan, took)
+    };
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
     text.push('\n');
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -121,6 +128,10 @@ struct Told<'a> {
     external_bytes: u64,
     kept_bytes: u64,
     arena_bytes: u64,
+    /// Simulated on the preset's profile; nothing where the device has none.
+    predicted: Option<Prediction>,
+    /// What the rules leave of the tensors' tiles, for the same profile.
+    candidates: Option<Tally>,
     limits: &'a Limits,
 }
 
@@ -164,6 +175,8 @@ impl<'a> Told<'a> {
             external_bytes: report.external_bytes,
             kept_bytes: report.kept_bytes,
             arena_bytes: report.arena_bytes,
+            predicted: None,
+            candidates: None,
             limits: target.limits(),
         }
     }
@@ -174,13 +187,20 @@ impl<'a> Told<'a> {
         let Transforms { count, bytes, eliminated, ref explicit } = self.transforms;
         let (moved, all) = (mib(explicit.iter().map(|e| e.bytes).sum()), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
-        format!(
+        let mut text = format!(
             "{model}: {batch} x {seq} tokens, {trained}, on {device} by {policy}: {nodes} nodes planned in {plan_ms:.0} ms\n\
              {report}\
              transforms: {eliminated} of {count} eliminated; {moved} of {all} moved\n\
              peak: {} ({certainty})",
             mib(self.peak_bytes)
-        )
+        );
+        if let Some(predicted) = &self.predicted {
+            text += &format!("\n{}", predicted.to_string().trim_end());
+        }
+        if let Some(candidates) = &self.candidates {
+            text += &format!("\n{candidates}");
+        }
+        text
     }
 }
 

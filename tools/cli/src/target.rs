@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fblayout::device::{Limits, LimitsClamp};
+use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
 use fblayout::plan::{self, Plan, PlanOptions, UpperBound};
@@ -37,6 +37,8 @@ pub enum Target {
         limits: Limits,
         /// Storage and policy.
         options: PlanOptions,
+        /// What the machine does, for the presets that are one.
+        profile: Option<&'static Profile>,
     },
 }
 
@@ -47,16 +49,17 @@ impl Target {
             let options = EngineOptions { plan, ..EngineOptions::from_env()? };
             return Ok(Self::Present(Engine::open(0, &options)?));
         }
+        let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.as_ref());
         let clamp =
             LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
-        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan })
+        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan, profile })
     }
 
     /// Plans a graph as the engine would before it records it.
     pub fn plan(&self, graph: &Graph) -> Result<Plan, fblayout::engine::Error> {
         match self {
             Self::Present(engine) => engine.plan(graph),
-            Self::Limits { limits, options } => {
+            Self::Limits { limits, options, .. } => {
                 graph.verify()?;
                 Ok(plan::plan(graph, limits, *options, &UpperBound(limits))?)
             }
@@ -68,6 +71,14 @@ impl Target {
         match self {
             Self::Present(engine) => engine.limits(),
             Self::Limits { limits, .. } => limits,
+        }
+    }
+
+    /// What the machine does, where that is known.
+    pub fn profile(&self) -> Option<&'static Profile> {
+        match self {
+            Self::Present(_) => None,
+            Self::Limits { profile, .. } => *profile,
         }
     }
 

@@ -46,6 +46,34 @@ fn every_model_is_planned_at_true_size() {
     }
 }
 
+/// Every preset that is a machine predicts; what it prints of that says that it is simulated.
+#[test]
+fn predictions_are_simulated() {
+    let small = ["--model", "gemma-3-1b", "--seq", "64"];
+    for preset in ["adreno-830", "adreno-730", "mali-g715", "mali-g925", "amd-wave64", "intel-xe", "lavapipe", "h200"] {
+        let told = json(&[&small[..], &["--device", preset]].concat());
+        let predicted = &told["predicted"];
+        let number = |key: &str| predicted[key].as_f64().unwrap_or_else(|| panic!("{preset}: {key} in {predicted}"));
+        assert_eq!(predicted["stand"], "simulated");
+        // Forward and backward of the frozen weights of 1e9 parameters at 64 tokens, and each of them read twice.
+        assert!(
+            number("flops") > 4.0 * 1e9 * 64.0 * 0.9 && number("bytes_moved") > 2.0 * 2e9 * 0.9,
+            "{preset}: {predicted}"
+        );
+        assert!(number("time_ms") > 0.0 && (0.0..1.0).contains(&number("conversion_share")), "{preset}: {predicted}");
+        assert!((0.0..=1.0).contains(&number("paper_efficiency")), "{preset}: {predicted}");
+        let range = predicted["time_ms_range"].as_array().expect("two ends");
+        assert!(
+            range[0].as_f64() <= predicted["time_ms"].as_f64() && predicted["time_ms"].as_f64() <= range[1].as_f64()
+        );
+        let left = ["tiles", "c0", "c1", "c2", "c3"].map(|rule| told["candidates"][rule].as_u64().expect("a number"));
+        assert!(left.is_sorted_by(|a, b| a >= b) && left[4] > 0, "{preset}: {left:?}");
+    }
+    let text = String::from_utf8(plan(&[&small[..], &["--device", "h200"]].concat()).stdout).expect("UTF-8");
+    assert!(text.contains("simulated: ") && text.contains("candidates of "), "{text}");
+    assert!(json(&[&small[..], &["--device", "{}"]].concat())["predicted"].is_null());
+}
+
 /// The device's own sizes, and the bound on them from nothing but the limits that it reports. Small images are padded to whole blocks
 /// by the bound, which counts where everything is an image.
 #[test]

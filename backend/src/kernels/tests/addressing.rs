@@ -3,39 +3,16 @@
 use proptest::prelude::*;
 
 use super::super::operand::constants;
-use super::super::{Arg, Operand, StorageKind};
+use super::super::{Addressing, Arg, Operand, StorageKind};
 use crate::graph::DType;
 use crate::layout::{Layout, Position, View};
 
-/// The constants of operand 0 by field.
-struct Fields(Vec<u32>);
-
-impl Fields {
-    fn new(constants: Vec<(u32, u32)>) -> Self {
-        let mut fields = vec![u32::MAX; 48];
-        for (id, value) in constants {
-            fields[id as usize - 64] = value;
-        }
-        Self(fields)
-    }
-
-    /// Texel and lane of an element, as `_texel_of` and `_lane` have them.
-    fn locate(&self, index: [u32; 4], lanes: u32) -> (u32, u32, u32) {
-        let lane_axis = self.0[3] as usize;
-        let (mut x, mut y) = (self.0[12], self.0[13]);
-        let mut lane = self.0[46];
-        for (axis, mut i) in index.into_iter().enumerate() {
-            if axis == lane_axis {
-                lane = i % lanes;
-                i /= lanes;
-            }
-            let [r0, r1, x0, y0, x1, y1, x2, y2] = std::array::from_fn(|k| self.0[14 + 8 * axis + k]);
-            let (d0, d1, d2) = (i % r0, i / r0 % r1, i / (r0 * r1));
-            x += x0 * d0 + x1 * d1 + x2 * d2;
-            y += y0 * d0 + y1 * d1 + y2 * d2;
-        }
-        (x, y, lane)
-    }
+/// Texel and lane of an element, as `_texel_of` and `_lane` have them.
+fn locate(constants: &[(u32, u32)], index: [u32; 4]) -> (u32, u32, u32) {
+    let at = Addressing::of(constants, 0).expect("operand 0 is there");
+    let [x, y] = at.texel(index);
+    let origin_lane = constants.iter().find(|&&(id, _)| id == 64 + 46).expect("a field of the contract").1;
+    (x, y, at.lane_axis.map_or(origin_lane, |axis| index[axis] % at.dtype.lanes()))
 }
 
 /// Where the architecture page puts a slot's first texel.
@@ -107,7 +84,6 @@ proptest! {
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
         let operand = Operand { dtype, view: view.clone(), storage: StorageKind::Buffer, pitch: 1 };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
-        let fields = Fields::new(constants);
         let mut extents = [1; 4];
         view.axes.iter().zip(&mut extents).for_each(|(axis, n)| *n = axis.extent);
         let count: u32 = extents.iter().product();
@@ -115,7 +91,7 @@ proptest! {
             let mut rest = number;
             let index = extents.map(|n| { let i = rest % n; rest /= n; i });
             let wanted = texel_of(view.address(&index[..view.axes.len()]), dtype);
-            prop_assert_eq!(fields.locate(index, lanes), wanted, "element {:?} of {:?}", index, view);
+            prop_assert_eq!(locate(&constants, index), wanted, "element {:?} of {:?}", index, view);
         }
     }
 }

@@ -135,7 +135,8 @@ fn row_major_homes_waste_lines() {
     assert!(rows.time_ms >= tiles.time_ms, "{} {}", rows.time_ms, tiles.time_ms);
 }
 
-/// Products measured on two cores, GFLOP/s from buffers and from images (`kernels/gemm.rs`): within the ranges of the profile.
+/// Products measured on two cores, GFLOP/s from buffers and from images (`kernels/gemm.rs`), are within what the profile's ranges
+/// predict.
 #[test]
 fn lavapipe_is_met() {
     let profile = Preset::find("lavapipe").unwrap().profile.as_ref().unwrap();
@@ -150,12 +151,10 @@ fn lavapipe_is_met() {
         for (storage, measured) in [StorageChoice::Buffer, StorageChoice::Image].into_iter().zip(measured) {
             let options = PlanOptions { storage, ..PlanOptions::default() };
             let p = predict(&plan(&g, &Limits::for_tests(), options, &Exact).unwrap(), &g, profile);
-            let gflops = |ms: f64| p.flops as f64 / 1e6 / ms;
-            let [fast, slow] = p.time_ms_range.map(gflops);
-            println!(
-                "{size:?} {storage:?}: {slow:.1} {:.1} {fast:.1} measured {measured} {:?}",
-                gflops(p.time_ms),
-                p.steps[0]
+            let [fast, slow] = p.time_ms_range.map(|ms| p.flops as f64 / 1e6 / ms);
+            assert!(
+                slow <= measured && measured <= fast,
+                "{size:?} {storage:?}: {measured} not in {slow:.1} to {fast:.1}"
             );
         }
     }
@@ -182,7 +181,7 @@ fn the_papers_objective_may_choose_one_direction() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// A larger product moves more, on every machine (its loads may be fewer: other schedules share more of them); and the slow end of a
     /// range is never fast.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fblayout::device::LimitsClamp;
+use fblayout::device::{LimitsClamp, Profile};
 use fblayout::engine::{Engine, EngineOptions, Tensor};
 use fblayout::graph::{Graph, ValueId};
-use fblayout::plan::{PlanOptions, StorageChoice};
+use fblayout::plan::{PlanOptions, Selector, StorageChoice};
 
 use crate::{Device, Outcome};
 
@@ -32,7 +32,17 @@ impl VulkanDevice {
         if clamp.is_some() {
             options.gpu.limits_clamp = clamp;
         }
-        Ok(Self { engine: Engine::open(0, &options).map_err(|e| e.to_string())? })
+        Self::open_as(&options)
+    }
+
+    /// Opens the device with layouts selected for a machine, whichever the device is.
+    pub fn open_selecting(plan: PlanOptions, selector: Selector, profile: &'static Profile) -> Result<Self, String> {
+        let selection = Some((selector, profile));
+        Self::open_as(&EngineOptions { plan, selection, ..EngineOptions::from_env().map_err(|e| e.to_string())? })
+    }
+
+    fn open_as(options: &EngineOptions) -> Result<Self, String> {
+        Ok(Self { engine: Engine::open(0, options).map_err(|e| e.to_string())? })
     }
 
     /// The engine.

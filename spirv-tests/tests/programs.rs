@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use fblayout::device::Preset;
 use fblayout::graph::{Kind, decode};
-use fblayout::plan::{PlanOptions, Policy, StorageChoice};
+use fblayout::plan::{Plan, PlanOptions, Policy, Selector, StorageChoice, UpperBound, plan};
 use fblayout_spirv_tests::{Device, ExactProgram, Reference, VulkanDevice, exact_program};
 
 /// Every value that the program must leave, bit for bit.
@@ -55,6 +56,28 @@ fn random_programs_are_exact_in_images() {
 fn random_programs_are_exact_under_every_policy() {
     for (_, policy) in Policy::ALL {
         assert_programs(PlanOptions { policy, ..PlanOptions::default() }, 3);
+    }
+}
+
+/// Selected layouts change where results live and which loads reach them, and nothing else.
+#[test]
+fn random_programs_are_exact_under_every_selector() {
+    let profile = Preset::find("adreno-830").and_then(|preset| preset.profile.as_ref()).expect("a machine");
+    let storage = StorageChoice::Image;
+    for (_, selector) in Selector::ALL {
+        let options = PlanOptions { storage, ..PlanOptions::default() };
+        let device = VulkanDevice::open_selecting(options, selector, profile).expect("a Vulkan device");
+        let mut moved = 0;
+        for number in 0..4 {
+            let program = exact_program(number, 16);
+            assert_exact(&device, &program, &format!("{selector:?} program {number}"));
+            let homes = |plan: Plan| plan.slots.into_iter().map(|slot| slot.home).collect::<Vec<_>>();
+            let rule = plan(&program.graph, device.engine().limits(), options, &UpperBound(device.engine().limits()));
+            let selected = device.engine().plan(&program.graph).expect("a plan");
+            moved += usize::from(homes(selected) != homes(rule.expect("a plan")));
+        }
+        assert_eq!(moved > 0, selector != Selector::Rule, "{selector:?} changed the homes of {moved} programs");
+        device.assert_valid();
     }
 }
 

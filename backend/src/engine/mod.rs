@@ -8,11 +8,11 @@ pub use tensor::Tensor;
 
 use std::sync::Arc;
 
-use crate::device::Limits;
+use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
-use crate::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Size};
+use crate::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Selector, Size};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -22,6 +22,8 @@ pub struct EngineOptions {
     pub gpu: GpuOptions,
     /// Storage of tensors, and how layouts are treated.
     pub plan: PlanOptions,
+    /// How layouts of computed tensors are selected, and for what machine; the rule if nothing is said.
+    pub selection: Option<(Selector, &'static Profile)>,
     /// How programs are recorded.
     pub tape: TapeOptions,
 }
@@ -36,7 +38,7 @@ impl EngineOptions {
             // The layer sees hazards within one command buffer only.
             tape.steps_per_buffer = usize::MAX;
         }
-        Ok(Self { gpu, plan, tape })
+        Ok(Self { gpu, plan, selection: None, tape })
     }
 }
 
@@ -150,7 +152,11 @@ impl Engine {
     /// What [`Engine::compile`] would do with this graph.
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
         graph.verify()?;
-        Ok(plan::plan(graph, self.limits(), self.options.plan, &DeviceMemory(&self.gpu))?)
+        let (limits, options, memory) = (self.limits(), self.options.plan, DeviceMemory(&self.gpu));
+        match self.options.selection {
+            Some((selector, profile)) => Ok(plan::select(graph, limits, options, &memory, profile, selector)?.plan),
+            None => Ok(plan::plan(graph, limits, options, &memory)?),
+        }
     }
 
     /// Plans a graph, places its memory and records its tape.

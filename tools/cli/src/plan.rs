@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use fblayout::device::Limits;
 use fblayout::graph::{DType, Graph};
-use fblayout::plan::{Plan, PlanOptions, Policy, Prediction, Report, StorageChoice, TransformKind, Verdict, predict};
+use fblayout::plan::{
+    Plan, PlanOptions, Policy, Prediction, Report, Selection, Selector, StorageChoice, TransformKind, Verdict, predict,
+};
 use fblayout_models::{Options, Training};
 use serde::Serialize;
 
@@ -42,6 +44,9 @@ pub struct Arguments {
     /// How layouts are treated: rtile+maps, rtile, honest-rowmajor, layout-reuse or convert-always
     #[arg(long, default_value = "rtile+maps")]
     policy: Policy,
+    /// How layouts of computed tensors are selected: rule, paper-greedy, chain-dp or pbqp
+    #[arg(long, default_value = "rule")]
+    selector: Selector,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -87,11 +92,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let start = Instant::now();
-    let plan = target.plan(&graph)?;
+    let plan = target.plan(&graph, arguments.selector)?;
     let took = start.elapsed();
     let profile = target.profile();
     let told = Told {
         predicted: profile.map(|profile| predict(&plan, &graph, profile)),
+        selection: target.selection(&graph, arguments.selector)?,
         candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
@@ -115,6 +121,7 @@ struct Told<'a> {
     rank: Option<u32>,
     device: &'a str,
     policy: Policy,
+    selector: Selector,
     nodes: usize,
     dispatches: usize,
     barriers: usize,
@@ -130,6 +137,8 @@ struct Told<'a> {
     arena_bytes: u64,
     /// Simulated on the preset's profile; nothing where the device has none.
     predicted: Option<Prediction>,
+    /// What the selectors find on it, simulated.
+    selection: Option<Selection>,
     /// What the rules leave of the tensors' tiles, for the same profile.
     candidates: Option<Tally>,
     limits: &'a Limits,
@@ -165,6 +174,7 @@ impl<'a> Told<'a> {
             rank: (!arguments.full).then_some(arguments.rank),
             device: &arguments.device,
             policy: arguments.policy,
+            selector: arguments.selector,
             nodes: graph.nodes.len(),
             dispatches: report.dispatches,
             barriers: report.barriers,
@@ -176,6 +186,7 @@ impl<'a> Told<'a> {
             kept_bytes: report.kept_bytes,
             arena_bytes: report.arena_bytes,
             predicted: None,
+            selection: None,
             candidates: None,
             limits: target.limits(),
         }
@@ -196,6 +207,9 @@ impl<'a> Told<'a> {
         );
         if let Some(predicted) = &self.predicted {
             text += &format!("\n{}", predicted.to_string().trim_end());
+        }
+        if let Some(selection) = &self.selection {
+            text += &format!("\n{selection}");
         }
         if let Some(candidates) = &self.candidates {
             text += &format!("\n{candidates}");

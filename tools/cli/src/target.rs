@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
-use fblayout::plan::{self, Plan, PlanOptions, UpperBound};
+use fblayout::plan::{self, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -55,14 +55,31 @@ impl Target {
         Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan, profile })
     }
 
-    /// Plans a graph as the engine would before it records it.
-    pub fn plan(&self, graph: &Graph) -> Result<Plan, fblayout::engine::Error> {
+    /// Plans a graph as the engine would before it records it. Selectors other than the rule need to know what the machine does.
+    pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
+        if let Self::Limits { limits, options, profile: Some(profile) } = self {
+            graph.verify()?;
+            return Ok(plan::select(graph, limits, *options, &UpperBound(limits), profile, selector)?.plan);
+        }
+        if selector != Selector::Rule {
+            return Err("--selector: only rule, where nothing is known of the device's speed; name a preset".into());
+        }
         match self {
-            Self::Present(engine) => engine.plan(graph),
+            Self::Present(engine) => Ok(engine.plan(graph)?),
             Self::Limits { limits, options, .. } => {
                 graph.verify()?;
                 Ok(plan::plan(graph, limits, *options, &UpperBound(limits))?)
             }
+        }
+    }
+
+    /// What the selectors make of a graph, where the machine's speed is known.
+    pub fn selection(&self, graph: &Graph, selector: Selector) -> Result<Option<Selection>, PlanError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Selection::of(graph, limits, *options, profile, selector).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 

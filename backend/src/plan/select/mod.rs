@@ -88,6 +88,20 @@ impl std::str::FromStr for Selector {
     }
 }
 
+impl std::fmt::Display for Selection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [cost, bound, gap, rule, greedy, dp, pbqp] =
+            [self.cost, self.lower_bound, self.gap, self.rule, self.greedy, self.dp, self.pbqp].map(|s| 1e3 * s);
+        let Certificate { uniform_cost, rho, uniform_optimal, .. } = self.certificate;
+        let proved = if uniform_optimal { "the optimum" } else { "not proved best" };
+        writeln!(f, "simulated: layouts of {} tensors, {} pairs of them bound together", self.tensors, self.pairs)?;
+        writeln!(f, "simulated: rule {rule:.3} ms, greedy {greedy:.3}, chains {dp:.3}, reductions {pbqp:.3}")?;
+        writeln!(f, "simulated: selected {cost:.3} ms, at least {bound:.3} (gap {gap:.3})")?;
+        let (uniform, rho) = (1e3 * uniform_cost, 1e3 * rho);
+        write!(f, "simulated: one tile for all {uniform:.3} ms, at most {rho:.3} above the best, {proved}")
+    }
+}
+
 /// A plan with selected layouts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
@@ -125,7 +139,8 @@ pub fn select(
             }
         }
     };
-    Ok(Selected { plan: build::plan_with(graph, limits, options, &layouts, footprint)?, layouts })
+    let plan = build::plan_with(graph, limits, options, &layouts, footprint)?;
+    Ok(Selected { plan, layouts })
 }
 
 /// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract

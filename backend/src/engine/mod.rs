@@ -154,7 +154,7 @@ impl Engine {
         graph.verify()?;
         let (limits, options, memory) = (self.limits(), self.options.plan, DeviceMemory(&self.gpu));
         match self.options.selection {
-            Some((selector, profile)) => Ok(plan::select(graph, limits, options, &memory, profile, selector)?.plan),
+            Some((selector, profile)) => Ok(plan::select(graph, limits, options, &memory, profile, selector)?),
             None => Ok(plan::plan(graph, limits, options, &memory)?),
         }
     }

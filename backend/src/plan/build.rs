@@ -21,67 +21,61 @@ pub fn plan(
     options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    plan_with(graph, limits, options, &Layouts::default(), footprint)
-}
-
-/// Plans a graph with chosen layouts of computed values.
-pub(super) fn plan_with(
-    graph: &Graph,
-    limits: &Limits,
-    options: PlanOptions,
-    layouts: &Layouts,
-    footprint: &impl Footprint,
-) -> Result<Plan, PlanError> {
-    let b = walked(graph, limits, options, layouts)?;
-    let Builder { mut slots, mut steps, transforms, .. } = b;
-    for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
-        slot.live = live;
-    }
-    let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
-    let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
-    hazards::place(&mut steps, &slots, &sizes);
-    let mut report = Report {
-        transforms,
-        dispatches: steps.len(),
-        barriers: steps.iter().filter(|s| s.barrier).count(),
-        arena_bytes: buffer_arena + image_arena,
-        peak: memory::peak(&slots, &sizes, &steps),
-        ..Report::default()
-    };
-    for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
-        match s.owner {
-            Owner::External(_) => report.external_bytes += bytes,
-            Owner::Kept(_) => report.kept_bytes += bytes,
-            Owner::Arena { .. } => report.unaliased_bytes += bytes,
-        }
-    }
-    Ok(Plan { slots, steps, buffer_arena, image_arena, report })
+    Draft::new(graph, limits, options, &Layouts::default())?.finish(footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    walked(graph, limits, options, &Layouts::default()).map(drop)
+    Draft::new(graph, limits, options, &Layouts::default()).map(drop)
 }
 
-/// The dispatches of a plan, without memory and barriers.
-pub(super) fn steps(
-    graph: &Graph,
-    limits: &Limits,
-    options: PlanOptions,
-    layouts: &Layouts,
-) -> Result<Vec<Step>, PlanError> {
-    Ok(walked(graph, limits, options, layouts)?.steps)
+/// A plan without memory and barriers.
+pub(super) struct Draft {
+    slots: Vec<Slot>,
+    steps: Vec<Step>,
+    transforms: Vec<Transform>,
 }
 
-fn walked<'a>(
-    graph: &'a Graph,
-    limits: &'a Limits,
-    options: PlanOptions,
-    layouts: &'a Layouts,
-) -> Result<Builder<'a>, PlanError> {
-    let mut builder = Builder::new(graph, limits, options, layouts);
-    builder.nodes()?;
-    Ok(builder)
+impl Draft {
+    /// Walks a graph, with chosen layouts of computed values.
+    pub fn new(graph: &Graph, limits: &Limits, options: PlanOptions, layouts: &Layouts) -> Result<Self, PlanError> {
+        let mut builder = Builder::new(graph, limits, options, layouts);
+        builder.nodes()?;
+        let Builder { slots, steps, transforms, .. } = builder;
+        Ok(Self { slots, steps, transforms })
+    }
+
+    /// The dispatches.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Places memory and barriers.
+    pub fn finish(self, footprint: &impl Footprint) -> Result<Plan, PlanError> {
+        let Self { mut slots, mut steps, transforms } = self;
+        for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
+            slot.live = live;
+        }
+        let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
+        let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+        hazards::place(&mut steps, &slots, &sizes);
+        let mut report = Report {
+            transforms,
+            dispatches: steps.len(),
+            barriers: steps.iter().filter(|s| s.barrier).count(),
+            arena_bytes: buffer_arena + image_arena,
+            peak: memory::peak(&slots, &sizes, &steps),
+            ..Report::default()
+        };
+        for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
+            match s.owner {
+                Owner::External(_) => report.external_bytes += bytes,
+                Owner::Kept(_) => report.kept_bytes += bytes,
+                Owner::Arena { .. } => report.unaliased_bytes += bytes,
+            }
+        }
+        Ok(Plan { slots, steps, buffer_arena, image_arena, report })
+    }
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {

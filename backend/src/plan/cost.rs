@@ -54,6 +54,8 @@ pub struct StepCost {
     pub efficiency: f64,
     /// Time.
     pub seconds: f64,
+    /// Seconds of arithmetic, loads, shared cache and memory, each by itself: the longest decides. Operands add up in each.
+    pub times: [f64; 4],
     /// What decides it.
     pub bound: Bound,
 }
@@ -245,6 +247,7 @@ impl Machine<'_> {
             (Bound::SharedCache, cache / case.more(p.l2_rate)),
             (Bound::Memory, memory / memory_rate),
         ];
+        let alone = times.map(|(_, seconds)| seconds);
         let (bound, seconds) = times.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Bound::Launch, 0.0));
         StepCost {
             node: step.node,
@@ -255,6 +258,7 @@ impl Machine<'_> {
             memory_bytes: memory as u64,
             efficiency: if cache > 0.0 { wanted / cache } else { 1.0 },
             seconds,
+            times: alone,
             bound,
         }
     }

@@ -22,7 +22,8 @@ pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
 pub use policy::Policy;
 pub use report::{Report, Transform, TransformKind, Verdict};
-pub use select::{Certificate, Layouts, Selected, Selection, Selector, select};
+use select::Layouts;
+pub use select::{Certificate, Selection, Selector, select};
 
 use crate::graph::{DType, Shape, ValueId};
 use crate::kernels::Access;

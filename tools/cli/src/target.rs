@@ -59,7 +59,7 @@ impl Target {
     pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
         if let Self::Limits { limits, options, profile: Some(profile) } = self {
             graph.verify()?;
-            return Ok(plan::select(graph, limits, *options, &UpperBound(limits), profile, selector)?.plan);
+            return Ok(plan::select(graph, limits, *options, &UpperBound(limits), profile, selector)?);
         }
         if selector != Selector::Rule {
             return Err("--selector: only rule, where nothing is known of the device's speed; name a preset".into());

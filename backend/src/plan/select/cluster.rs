@@ -2,15 +2,15 @@
 //! a model share their clusters, so each kind is planned and priced once.
 //!
 //! With `f` the time of a cluster whose tensors have these layouts and the rule's otherwise, a cluster counts as
-//! `f() + Σ (f(a) - f()) + Σ (f(a, b) - f(a) - f(b) + f())`: exact for two tensors, without the interplay of three for more. A layout
+//! `f() + Σ (f(a) - f()) + Σ (f(a, b) - f(a) - f(b) + f())`: right for two tensors, without the interplay of three for more. A layout
 //! that no kernel reads as it is pays here for the copy that its reader then needs.
 
 use std::collections::HashMap;
 
-use crate::device::Case;
 use crate::graph::{Graph, Node, Operand, ValueId};
+use crate::plan::build::Draft;
 use crate::plan::cost::Prices;
-use crate::plan::{Objective, PlanError, build};
+use crate::plan::{PlanError, Step, StepCost};
 
 use super::instance::Target;
 use super::{Layouts, Tile};
@@ -74,16 +74,22 @@ pub(super) struct Sample {
 }
 
 /// Plans and prices clusters.
-pub(super) struct Sampler<'a> {
+pub(super) struct Sampler<'a, 'p> {
     target: Target<'a>,
-    prices: Prices<'a>,
+    prices: &'p mut Prices<'a>,
     known: HashMap<String, usize>,
     samples: Vec<Sample>,
 }
 
-impl<'a> Sampler<'a> {
-    pub fn new(target: Target<'a>) -> Self {
-        let prices = Prices::new(target.profile, Case::Middle);
+/// A dispatch of a cluster with its price.
+struct Priced {
+    shader: &'static str,
+    groups: [u32; 3],
+    cost: StepCost,
+}
+
+impl<'a, 'p> Sampler<'a, 'p> {
+    pub fn new(target: Target<'a>, prices: &'p mut Prices<'a>) -> Self {
         Self { target, prices, known: HashMap::new(), samples: Vec::new() }
     }
 
@@ -99,26 +105,36 @@ impl<'a> Sampler<'a> {
         if let Some(&known) = self.known.get(&key) {
             return Ok(known);
         }
-        let rule = self.price(graph, Layouts::default())?;
-        let mut priced = |chosen: &[(usize, usize)]| {
-            let layouts = chosen.iter().map(|&(a, i)| (free[a], tiles[a][i])).collect();
-            // What cannot be planned costs without end.
-            self.price(graph, Layouts(layouts)).map_or(f64::INFINITY, |seconds| seconds - rule)
-        };
-        let more = |a: usize, priced: &mut dyn FnMut(&[(usize, usize)]) -> f64| {
-            (0..tiles[a].len()).map(|i| if i == 0 { 0.0 } else { priced(&[(a, i)]) }).collect::<Vec<f64>>()
-        };
-        let single: Vec<Vec<f64>> = (0..free.len()).map(|a| more(a, &mut priced)).collect();
+        let by_rule = self.price(graph, Layouts::default())?;
+        let rule = seconds(&by_rule);
+        // What cannot be planned has no price. The rule's own tile comes first, and is priced already.
+        let mut alone = Vec::new();
+        for (&value, tiles) in free.iter().zip(tiles) {
+            let others = tiles[1..].iter().map(|&tile| self.price(graph, Layouts([(value, tile)].into())).ok());
+            alone.push(others.collect::<Vec<_>>());
+        }
+        let more = |priced: &Option<Vec<Priced>>| priced.as_ref().map_or(f64::INFINITY, |p| seconds(p) - rule);
+        let single: Vec<Vec<f64>> =
+            alone.iter().map(|others| [0.0].into_iter().chain(others.iter().map(more)).collect()).collect();
         let mut pairs = Vec::new();
         for (a, b) in (0..free.len()).flat_map(|a| (a + 1..free.len()).map(move |b| (a, b))) {
-            let cell = |i: usize, j: usize, priced: &mut dyn FnMut(&[(usize, usize)]) -> f64| {
-                let alone = single[a][i] + single[b][j];
-                // With the rule's layout on one side nothing is added, and what is impossible alone stays so.
-                if i == 0 || j == 0 || alone.is_infinite() { 0.0 } else { priced(&[(a, i), (b, j)]) - alone }
-            };
-            let cells = (0..tiles[a].len()).flat_map(|i| (0..tiles[b].len()).map(move |j| (i, j)));
-            let costs: Vec<f64> = cells.map(|(i, j)| cell(i, j, &mut priced)).collect();
-            if costs.iter().any(|cost| cost.abs() > NOTHING * rule) {
+            let mut costs = vec![0.0; tiles[a].len() * tiles[b].len()];
+            for (i, with_a) in alone[a].iter().enumerate() {
+                for (j, with_b) in alone[b].iter().enumerate() {
+                    // What is impossible alone stays so.
+                    let (Some(with_a), Some(with_b)) = (with_a, with_b) else { continue };
+                    let both = match together(&by_rule, with_a, with_b) {
+                        Some(both) => both,
+                        None => {
+                            let layouts = Layouts([(free[a], tiles[a][i + 1]), (free[b], tiles[b][j + 1])].into());
+                            self.price(graph, layouts).map_or(f64::INFINITY, |priced| seconds(&priced))
+                        }
+                    };
+                    let beyond = both - rule - single[a][i + 1] - single[b][j + 1];
+                    costs[(i + 1) * tiles[b].len() + j + 1] = if beyond.abs() > NOTHING * rule { beyond } else { 0.0 };
+                }
+            }
+            if costs.iter().any(|&cost| cost != 0.0) {
                 pairs.push(((a, b), costs));
             }
         }
@@ -127,10 +143,31 @@ impl<'a> Sampler<'a> {
         Ok(self.samples.len() - 1)
     }
 
-    fn price(&mut self, graph: &Graph, layouts: Layouts) -> Result<f64, PlanError> {
-        let steps = build::steps(graph, self.target.limits, self.target.options, &layouts)?;
-        Ok(Objective::TimeHarmonic.cost(&self.prices.of(graph, &steps)))
+    fn price(&mut self, graph: &Graph, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
+        let draft = Draft::new(graph, self.target.limits, self.target.options, &layouts)?;
+        let costs = self.prices.of(graph, draft.steps());
+        let priced = |(step, cost): (&Step, StepCost)| Priced { shader: step.shader, groups: step.groups, cost };
+        Ok(draft.steps().iter().zip(costs).map(priced).collect())
     }
+}
+
+fn seconds(priced: &[Priced]) -> f64 {
+    priced.iter().map(|p| p.cost.seconds).sum()
+}
+
+/// Seconds of a cluster with two layouts, from what each of them changes alone: operands add up in every resource. Nothing where a
+/// layout changes the dispatches.
+fn together(rule: &[Priced], a: &[Priced], b: &[Priced]) -> Option<f64> {
+    let alike = |p: &[Priced]| {
+        p.len() == rule.len() && p.iter().zip(rule).all(|(p, rule)| (p.shader, p.groups) == (rule.shader, rule.groups))
+    };
+    let step = |((rule, a), b): ((&Priced, &Priced), &Priced)| {
+        let [rule, a, b] = [rule, a, b].map(|p| p.cost);
+        let longest = |times: [f64; 4]| times.into_iter().fold(0.0, f64::max);
+        let times = std::array::from_fn(|r| a.times[r] + b.times[r] - rule.times[r]);
+        longest(times) + (rule.seconds - longest(rule.times))
+    };
+    (alike(a) && alike(b)).then(|| rule.iter().zip(a).zip(b).map(step).sum())
 }
 
 /// Share of a cluster's time under which a difference is rounding.

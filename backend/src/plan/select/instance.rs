@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
+use crate::plan::cost::Prices;
 use crate::plan::{Home, PlanError, PlanOptions, Step, candidates};
 
 use super::cluster::{Cluster, Sampler};
@@ -30,11 +31,16 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Reads the problem off a graph and the steps that the rule makes of it.
-    pub fn new(graph: &Graph, steps: &[Step], target: Target<'_>) -> Result<Self, PlanError> {
+    pub fn new<'a>(
+        graph: &Graph,
+        steps: &[Step],
+        target: Target<'a>,
+        prices: &mut Prices<'a>,
+    ) -> Result<Self, PlanError> {
         let made: HashSet<usize> = steps.iter().map(|step| step.node).collect();
         let kept: HashSet<ValueId> = graph.kept.iter().copied().collect();
         let mut choices = Choices { target, known: HashMap::new() };
-        let mut sampler = Sampler::new(target);
+        let mut sampler = Sampler::new(target, prices);
         let mut elided = HashMap::new();
         let mut number: HashMap<ValueId, usize> = HashMap::new();
         let mut instance = Self { problem: Problem::default(), rule: 0.0, tensors: Vec::new() };

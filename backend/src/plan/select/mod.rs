@@ -19,30 +19,21 @@ pub use certificate::Certificate;
 use crate::device::{Case, Limits, Profile};
 use crate::graph::{Graph, ValueId};
 
+use super::build::Draft;
 use super::cost::Prices;
-use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Tile, build};
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Tile};
 
 use instance::{Instance, Target};
 use problem::{Problem, Solution};
 
 /// Tiles of computed values; the rule decides for all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layouts(HashMap<ValueId, Tile>);
+pub(super) struct Layouts(HashMap<ValueId, Tile>);
 
 impl Layouts {
     /// The tile of a value, if one was chosen.
     pub(super) fn of(&self, value: ValueId) -> Option<Tile> {
         self.0.get(&value).copied()
-    }
-
-    /// Number of values that do not follow the rule.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether all follow the rule.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
@@ -102,15 +93,6 @@ impl std::fmt::Display for Selection {
     }
 }
 
-/// A plan with selected layouts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Selected {
-    /// The plan.
-    pub plan: Plan,
-    /// Layouts that differ from the rule's.
-    pub layouts: Layouts,
-}
-
 /// Plans a graph with the layouts that a selector chooses for a machine. Where the cost model finds the plan no faster than the
 /// rule's, the rule's is made.
 ///
@@ -123,24 +105,25 @@ pub fn select(
     footprint: &impl Footprint,
     profile: &Profile,
     selector: Selector,
-) -> Result<Selected, PlanError> {
-    let rule = Layouts::default();
-    let layouts = match selector {
+) -> Result<Plan, PlanError> {
+    let rule = Draft::new(graph, limits, options, &Layouts::default())?;
+    let draft = match selector {
         Selector::Rule => rule,
-        _ => {
-            let steps = build::steps(graph, limits, options, &rule)?;
-            let instance = Instance::new(graph, &steps, Target { limits, options, profile })?;
-            let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-            let mut prices = Prices::new(profile, Case::Middle);
-            let mut seconds = |steps| Objective::TimeHarmonic.cost(&prices.of(graph, steps));
-            match build::steps(graph, limits, options, &layouts) {
-                Ok(chosen) if seconds(&chosen) < seconds(&steps) => layouts,
-                _ => rule,
-            }
-        }
+        _ => faster(graph, Target { limits, options, profile }, selector, rule)?,
     };
-    let plan = build::plan_with(graph, limits, options, &layouts, footprint)?;
-    Ok(Selected { plan, layouts })
+    draft.finish(footprint)
+}
+
+/// The draft that a selector finds, if it is faster than the rule's.
+fn faster(graph: &Graph, target: Target<'_>, selector: Selector, rule: Draft) -> Result<Draft, PlanError> {
+    let mut prices = Prices::new(target.profile, Case::Middle);
+    let instance = Instance::new(graph, rule.steps(), target, &mut prices)?;
+    let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
+    let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&prices.of(graph, draft.steps()));
+    match Draft::new(graph, target.limits, target.options, &layouts) {
+        Ok(chosen) if seconds(&chosen) < seconds(&rule) => Ok(chosen),
+        _ => Ok(rule),
+    }
 }
 
 /// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract
@@ -183,8 +166,10 @@ impl Selection {
         profile: &Profile,
         selector: Selector,
     ) -> Result<Self, PlanError> {
-        let steps = build::steps(graph, limits, options, &Layouts::default())?;
-        let Instance { problem, rule, .. } = Instance::new(graph, &steps, Target { limits, options, profile })?;
+        let draft = Draft::new(graph, limits, options, &Layouts::default())?;
+        let mut prices = Prices::new(profile, Case::Middle);
+        let target = Target { limits, options, profile };
+        let Instance { problem, rule, .. } = Instance::new(graph, draft.steps(), target, &mut prices)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         let bound = solved.iter().map(|(_, s)| s.lower_bound).fold(f64::NEG_INFINITY, f64::max);
         let cost = |of: Selector| rule + solved.iter().find(|(s, _)| *s == of).map_or(0.0, |(_, s)| s.cost);

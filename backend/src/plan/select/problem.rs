@@ -124,11 +124,6 @@ impl Solution {
         let cost = problem.cost(&assignment);
         Self { assignment, cost, lower_bound: cost }
     }
-
-    /// How far the choice may be from the best one.
-    pub fn gap(&self) -> f64 {
-        self.cost - self.lower_bound
-    }
 }
 
 /// The least of some costs.

@@ -7,7 +7,7 @@ use super::operand::{
 use crate::graph::{DType, Shape};
 
 /// Where the elements of an operand are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Addressing {
     /// Element type.
     pub dtype: DType,

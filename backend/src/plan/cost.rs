@@ -14,8 +14,8 @@ use std::fmt;
 
 use crate::device::{Case, Profile};
 use crate::graph::{self, Graph};
-use crate::kernels::{self, Access, StorageKind, Traffic};
-use crate::layout::LineShape;
+use crate::kernels::{self, Access, Addressing, StorageKind, Traffic};
+use crate::layout::{Coverage, LineShape, Loads};
 
 use super::{Plan, Step, TEXEL_BYTES};
 
@@ -157,7 +157,12 @@ fn steps(plan: &Plan, graph: &Graph, profile: &Profile, case: Case) -> Vec<StepC
 pub(super) struct Prices<'a> {
     machine: Machine<'a>,
     known: HashMap<Kind, StepCost>,
+    coverages: Coverages,
 }
+
+/// What loads of an operand cover, for a number of lines of its own in the cache: dispatches that differ in one operand share those of
+/// the others.
+type Coverages = HashMap<(Loads, Addressing, usize), Coverage>;
 
 /// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
 type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
@@ -165,7 +170,7 @@ type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
 impl<'a> Prices<'a> {
     /// Prices of a machine, of which nothing is known yet.
     pub fn new(profile: &'a Profile, case: Case) -> Self {
-        Self { machine: Machine { profile, case }, known: HashMap::new() }
+        Self { machine: Machine { profile, case }, known: HashMap::new(), coverages: HashMap::new() }
     }
 
     /// The costs of steps in their order.
@@ -179,7 +184,8 @@ impl<'a> Prices<'a> {
             }
             let flops = if first { flops_of(graph, step.node) } else { 0 };
             let key = (step.shader, step.constants.clone(), step.groups, flops);
-            let alike = *self.known.entry(key).or_insert_with(|| self.machine.dispatch(step, flops));
+            let alike =
+                *self.known.entry(key).or_insert_with(|| self.machine.dispatch(step, flops, &mut self.coverages));
             self.machine.launched(step, alike)
         };
         steps.iter().map(&mut cost).collect()
@@ -201,7 +207,7 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     /// The cost of a dispatch, without launch and barrier.
-    fn dispatch(&self, step: &Step, flops: u64) -> StepCost {
+    fn dispatch(&self, step: &Step, flops: u64, coverages: &mut Coverages) -> StepCost {
         let (p, case) = (self.profile, self.case);
         let subgroup = p.subgroups[0];
         let accesses: Vec<Access> = step.args.iter().map(|&(_, access)| access).collect();
@@ -220,9 +226,13 @@ impl Machine<'_> {
             let lines = case.more(p.l1_bytes) / f64::from(p.line_bytes);
             let own = lines / case.less(p.interleaved_subgroups) / traffic.len() as f64;
             let extents = t.addressing.extents;
-            let coverage = t.loads.coverage(line, own as usize, |index| {
-                (0..4).all(|axis| index[axis] < extents[axis]).then(|| t.addressing.place(index))
-            });
+            let cover = || {
+                t.loads.coverage(line, own as usize, |index| {
+                    (0..4).all(|axis| index[axis] < extents[axis]).then(|| t.addressing.place(index))
+                })
+            };
+            let key = (t.loads.clone(), t.addressing.clone(), own as usize);
+            let coverage = *coverages.entry(key).or_insert_with(cover);
             // Only the first texel of a quantized slot was looked at; the others lie beside it.
             let beside = f64::from(t.addressing.dtype.quant_texels().unwrap_or(1));
             let efficiency = (coverage.efficiency(line) * beside).min(1.0);

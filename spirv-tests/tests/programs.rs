@@ -60,25 +60,33 @@ fn random_programs_are_exact_under_every_policy() {
 }
 
 /// Selected layouts change where results live and which loads reach them, and nothing else.
-#[test]
-fn random_programs_are_exact_under_every_selector() {
+fn assert_selected(storage: StorageChoice, numbers: std::ops::Range<u32>) {
     let profile = Preset::find("adreno-830").and_then(|preset| preset.profile.as_ref()).expect("a machine");
-    let storage = StorageChoice::Image;
+    let options = PlanOptions { storage, ..PlanOptions::default() };
     for (_, selector) in Selector::ALL {
-        let options = PlanOptions { storage, ..PlanOptions::default() };
         let device = VulkanDevice::open_selecting(options, selector, profile).expect("a Vulkan device");
+        let limits = device.engine().limits();
         let mut moved = 0;
-        for number in 0..4 {
+        for number in numbers.clone() {
             let program = exact_program(number, 16);
             assert_exact(&device, &program, &format!("{selector:?} program {number}"));
             let homes = |plan: Plan| plan.slots.into_iter().map(|slot| slot.home).collect::<Vec<_>>();
-            let rule = plan(&program.graph, device.engine().limits(), options, &UpperBound(device.engine().limits()));
-            let selected = device.engine().plan(&program.graph).expect("a plan");
-            moved += usize::from(homes(selected) != homes(rule.expect("a plan")));
+            let rule = plan(&program.graph, limits, options, &UpperBound(limits)).expect("a plan");
+            moved += usize::from(homes(device.engine().plan(&program.graph).expect("a plan")) != homes(rule));
         }
         assert_eq!(moved > 0, selector != Selector::Rule, "{selector:?} changed the homes of {moved} programs");
         device.assert_valid();
     }
+}
+
+#[test]
+fn random_programs_are_exact_under_every_selector_in_buffers() {
+    assert_selected(StorageChoice::Buffer, 0..4);
+}
+
+#[test]
+fn random_programs_are_exact_under_every_selector_in_images() {
+    assert_selected(StorageChoice::Image, 8..10);
 }
 
 /// Programs that have exact gradients, with these.

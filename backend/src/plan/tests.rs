@@ -2,6 +2,7 @@
 
 mod candidates;
 mod cost;
+mod select;
 
 use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, ValueId};

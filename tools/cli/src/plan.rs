@@ -44,9 +44,10 @@ pub struct Arguments {
     /// How layouts are treated: rtile+maps, rtile, honest-rowmajor, layout-reuse or convert-always
     #[arg(long, default_value = "rtile+maps")]
     policy: Policy,
-    /// How layouts of computed tensors are selected: rule, paper-greedy, chain-dp or pbqp
-    #[arg(long, default_value = "rule")]
-    selector: Selector,
+    /// How layouts of computed tensors are selected: rule, paper-greedy, chain-dp or pbqp; chain-dp where a preset tells how fast
+    /// the device is, rule elsewhere
+    #[arg(long)]
+    selector: Option<Selector>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -91,14 +92,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
-    let start = Instant::now();
-    let plan = target.plan(&graph, arguments.selector)?;
-    let took = start.elapsed();
     let profile = target.profile();
+    let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
+    let start = Instant::now();
+    let plan = target.plan(&graph, selector)?;
+    let took = start.elapsed();
     let told = Told {
         predicted: profile.map(|profile| predict(&plan, &graph, profile)),
-        selection: target.selection(&graph, arguments.selector)?,
+        selection: target.selection(&graph, selector)?,
         candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
+        selector,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
@@ -174,7 +177,7 @@ impl<'a> Told<'a> {
             rank: (!arguments.full).then_some(arguments.rank),
             device: &arguments.device,
             policy: arguments.policy,
-            selector: arguments.selector,
+            selector: Selector::Rule,
             nodes: graph.nodes.len(),
             dispatches: report.dispatches,
             barriers: report.barriers,

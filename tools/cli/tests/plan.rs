@@ -95,6 +95,34 @@ fn the_bound_from_limits_is_above_what_the_device_present_says() {
     }
 }
 
+/// Exact search along chains loses neither to the rule nor to the paper's search, in the problem and in the plan.
+#[test]
+fn selections_are_bounded_and_never_worse_than_the_rule() {
+    for preset in ["adreno-830", "h200"] {
+        let told = |selector: &str| {
+            json(&["--model", "gemma-3-1b", "--seq", "64", "--device", preset, "--selector", selector])
+        };
+        let time = |told: &Value| told["predicted"]["time_ms"].as_f64().expect("a number");
+        let rule = told("rule");
+        for (selector, key) in [("paper-greedy", "greedy"), ("chain-dp", "dp"), ("pbqp", "pbqp")] {
+            let told = told(selector);
+            let selection = &told["selection"];
+            let number = |key: &str| selection[key].as_f64().unwrap_or_else(|| panic!("{key} in {selection}"));
+            assert_eq!((&told["selector"], &selection["stand"]), (&selector.into(), &"simulated".into()));
+            assert_eq!(number("cost"), number(key));
+            assert!(number("lower_bound") <= number("dp") && number("dp") <= number("greedy"), "{selection}");
+            assert!(number("dp") <= number("rule") && number("gap") >= 0.0, "{selection}");
+            assert!(selection["certificate"]["rho"].as_f64() >= Some(0.0), "{selection}");
+            assert!(time(&told) <= time(&rule), "{preset}: {selector}");
+        }
+    }
+    assert_eq!(json(&["--model", "gemma-3-1b", "--seq", "64", "--device", "h200"])["selector"], "chain-dp");
+    let unknown = ["--model", "gemma-3-1b", "--seq", "64", "--device", "{}"];
+    assert_eq!(json(&unknown)["selector"], "rule");
+    assert!(refusal(&[&unknown[..], &["--selector", "pbqp"]].concat()).contains("--selector"));
+    assert!(refusal(&[&unknown[..], &["--selector", "best"]].concat()).contains("chain-dp"));
+}
+
 /// Moments and F32 weights: full fine-tuning holds at least 12 bytes more per parameter than the F16 model.
 #[test]
 fn training_everything_takes_more_memory() {

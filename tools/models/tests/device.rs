@@ -4,8 +4,9 @@ mod common;
 
 use common::bounds::eval_with_bounds;
 use common::{TRAININGS, externals, options, train_contents};
+use fblayout::device::Preset;
 use fblayout::graph::{ValueId, decode, encode};
-use fblayout::plan::{PlanOptions, Policy, StorageChoice};
+use fblayout::plan::{PlanOptions, Policy, Selector, StorageChoice};
 use fblayout_models::{Config, MODELS, Training, train_graph};
 use fblayout_spirv_tests::{Device, VulkanDevice};
 
@@ -79,6 +80,18 @@ fn every_policy_does_the_same_step() {
         let plan = PlanOptions { storage: StorageChoice::Image, policy };
         let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
         assert_step(&device, &MODELS[4].tiny(), TRAININGS[1]);
+        device.assert_valid();
+    }
+}
+
+/// Wherever selected layouts put its results, the step is the same.
+#[test]
+fn every_selector_does_the_same_step() {
+    let profile = Preset::find("adreno-830").and_then(|preset| preset.profile.as_ref()).expect("a machine");
+    for (_, selector) in Selector::ALL {
+        let plan = PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() };
+        let device = VulkanDevice::open_selecting(plan, selector, profile).expect("a Vulkan device");
+        assert_step(&device, &MODELS[2].tiny(), TRAININGS[1]);
         device.assert_valid();
     }
 }

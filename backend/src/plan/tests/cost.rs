@@ -172,6 +172,7 @@ fn the_papers_objective_may_choose_one_direction() {
         memory_bytes: 1,
         efficiency,
         seconds: 1.0 / efficiency,
+        times: [0.0, 0.0, 1.0 / efficiency, 0.0],
         bound: Bound::SharedCache,
     };
     let (one, both) = ([step(1.0), step(0.1)], [step(0.5), step(0.5)]);

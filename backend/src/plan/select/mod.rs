@@ -171,7 +171,9 @@ impl Selection {
         let target = Target { limits, options, profile };
         let Instance { problem, rule, .. } = Instance::new(graph, draft.steps(), target, &mut prices)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
-        let bound = solved.iter().map(|(_, s)| s.lower_bound).fold(f64::NEG_INFINITY, f64::max);
+        // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
+        let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);
+        let bound = solved.iter().map(|(_, s)| s.lower_bound).fold(f64::NEG_INFINITY, f64::max).min(found);
         let cost = |of: Selector| rule + solved.iter().find(|(s, _)| *s == of).map_or(0.0, |(_, s)| s.cost);
         let certificate = Certificate::of(&problem);
         Ok(Self {

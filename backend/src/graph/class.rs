@@ -35,7 +35,15 @@ impl Op {
         let ids: Vec<ValueId> =
             inputs.iter().enumerate().map(|(i, d)| graph.external(format!("operand {i}"), d.dtype, d.shape)).collect();
         let operands = ids.iter().map(|&id| graph.whole(id)).collect();
-        let output = graph.node_as(self.row().name, *self, operands, output)?;
+        let (name, updated) = (self.row().name, self.row().updates.first().and_then(|&i| ids.get(i)));
+        let output = match updated {
+            Some(&updated) => {
+                graph.node_into(name, *self, operands, updated);
+                updated
+            }
+            None => graph.node_as(name, *self, operands, output)?,
+        };
+        graph.verify()?;
         Class::of(&graph, output, &ids)
     }
 }

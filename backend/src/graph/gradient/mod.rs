@@ -28,11 +28,13 @@ impl Graph {
     /// is unchanged after an error.
     ///
     /// # Errors
-    /// An op on the way has no gradient, the loss does not depend on a value wanted, or a value on the way is updated in place,
+    /// The graph breaks a rule, an op on the way has no gradient, the loss does not depend on a value wanted, or a value on the way is updated in place,
     /// so that the gradient would read what it no longer holds.
     pub fn backward(&mut self, loss: ValueId, wanted: &[ValueId]) -> Result<Gradients, GraphError> {
+        self.verify()?;
+        self.check_ids(loss, wanted)?;
         let (values, nodes) = (self.values.len(), self.nodes.len());
-        let result = self.check_ids(loss, wanted).and_then(|()| Pass::new(self, loss, wanted).run(loss, wanted));
+        let result = Pass::new(self, loss, wanted).run(loss, wanted);
         if result.is_err() {
             self.values.truncate(values);
             self.nodes.truncate(nodes);

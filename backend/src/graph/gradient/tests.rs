@@ -277,6 +277,8 @@ fn windows(x: Operand) -> Vec<Operand> {
         x.reshape([144, 1, 1, 1]).unwrap().slice(0, 5, 20).unwrap(),
         x.slice(1, 1, 2).unwrap().slice(2, 1, 2).unwrap().slice(3, 1, 1).unwrap().slice(0, 1, 4).unwrap(),
         one.slice(0, 4, 1).unwrap(),
+        // Eight of all elements, as rows that begin within a row of four.
+        x.reshape([144, 1, 1, 1]).unwrap().slice(0, 2, 8).unwrap().reshape([4, 2, 1, 1]).unwrap().transpose(),
     ]
 }
 
@@ -309,7 +311,18 @@ fn a_window_that_shows_elements_twice_is_refused() {
     let y = s.node(Op::Unary(Unary::Sqr), &[overlapping]);
     let error = s.graph.backward(y.value, &[x.value]).unwrap_err().to_string();
     assert!(error.starts_with("node SQR: operand 0 has no gradient: its window of [3, 6, 1, 1]"), "{error}");
+    assert!(error.ends_with("over [8, 1, 1, 1] is no box of its elements"), "{error}");
     assert_eq!((s.graph.nodes.len(), s.graph.values.len()), (1, 2));
+}
+
+#[test]
+fn graphs_that_break_a_rule_are_refused() {
+    let mut s = Scene::new(0);
+    let x = s.float([8, 1, 1, 1]);
+    let y = s.node(Op::Unary(Unary::Sqr), &[x]);
+    s.graph.values[x.value.index()].shape[1] = 0;
+    let error = s.graph.backward(y.value, &[x.value]).unwrap_err().to_string();
+    assert!(error.contains("no elements"), "{error}");
 }
 
 #[test]

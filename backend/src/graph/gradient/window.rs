@@ -13,22 +13,49 @@ pub(super) fn unwind(call: &mut Call<'_>, window: &Operand, value: Shape, d: Ope
         once.shape[axis] = 1;
     }
     let d = call.summed(d, once.shape)?;
-    let placed = Place::find(&once, value).map(|place| (place, value));
-    let Some((place, shape)) =
-        placed.or_else(|| own_shape(&once, elements(&value)).and_then(|s| Some((Place::find(&once, s)?, s))))
-    else {
-        let rule = format!(
-            "operand {} has no gradient: its window of {:?} with strides {:?} over {value:?} shows elements twice",
-            call.operand, window.shape, window.strides
-        );
-        return Err(call.refusal(rule));
+    let own = own_shape(&once, elements(&value));
+    let found = [Some(value), own].into_iter().flatten().find_map(|shape| Some((Place::find(&once, shape)?, shape)));
+    let Some((place, shape)) = found else {
+        let (runs, order) = in_runs(&once);
+        if runs.shape == once.shape {
+            let rule = format!(
+                "operand {} has no gradient: its window of {:?} with strides {:?} over {value:?} is no box of its elements",
+                call.operand, window.shape, window.strides
+            );
+            return Err(call.refusal(rule));
+        }
+        let d = call.reshaped(permuted(&d, order), runs.shape)?;
+        return unwind(call, &runs, value, d);
     };
-    let mut placed =
-        Operand { shape: place.order.map(|a| d.shape[a]), strides: place.order.map(|a| d.strides[a]), ..d };
+    let mut placed = permuted(&d, place.order);
     if placed.shape != shape {
         placed = call.add_as(Op::Pad { before: place.before }, &[placed], shape)?;
     }
     call.reshaped(placed, value)
+}
+
+fn permuted(window: &Operand, order: [usize; 4]) -> Operand {
+    Operand { shape: order.map(|a| window.shape[a]), strides: order.map(|a| window.strides[a]), ..*window }
+}
+
+/// The window with its axes in the order of its value's elements, those that follow each other made one; and that order.
+fn in_runs(window: &Operand) -> (Operand, [usize; 4]) {
+    let mut order = [0, 1, 2, 3];
+    order.sort_by_key(|&a| (window.shape[a] == 1, window.strides[a]));
+    let mut runs = Operand { shape: [1; 4], strides: [0; 4], ..*window };
+    let mut last: Option<usize> = None;
+    for axis in order.into_iter().filter(|&a| window.shape[a] != 1) {
+        let follows = |at: &usize| runs.strides[*at] * u64::from(runs.shape[*at]) == window.strides[axis];
+        match last.filter(follows) {
+            Some(at) => runs.shape[at] *= window.shape[axis],
+            None => {
+                let at = last.map_or(0, |at| at + 1);
+                (runs.shape[at], runs.strides[at]) = (window.shape[axis], window.strides[axis]);
+                last = Some(at);
+            }
+        }
+    }
+    (runs, order)
 }
 
 /// Where a window's axes lie in a shape of its value's elements.

@@ -129,6 +129,26 @@ fn silu_back_is_the_gradient_of_silu() {
 }
 
 #[test]
+fn gelu_is_its_tanh_approximation() {
+    let (x, dy) = (array([9, 2, 1, 1], 1), array([9, 2, 1, 1], 2));
+    let y = run(Op::Unary(Unary::Gelu), &[&x], x.shape);
+    let u = |x: f64| (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+    x.data.iter().zip(&y.data).for_each(|(&x, &y)| assert_close(y, 0.5 * x * (1.0 + u(x).tanh()), 1.0));
+    assert_gradient(|x| run(Op::Unary(Unary::Gelu), &[x], x.shape), &x, &dy, &run(Op::GeluBack, &[&dy, &x], x.shape));
+    assert_eq!(run(Op::GeGlu, &[&x, &dy], x.shape), y.zip(&dy, |a, b| a * b));
+}
+
+#[test]
+fn padding_sets_a_box_that_must_fit() {
+    let x = Array { shape: [2, 1, 1, 1], data: vec![1.0, 2.0] };
+    let op = Op::Pad { before: [1, 1, 0, 0] };
+    let desc = infer(&op, &[Desc::f32(x.shape)], Some(Desc::f32([4, 2, 1, 1]))).unwrap();
+    assert_eq!(run(op, &[&x], desc.shape).data, [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0]);
+    let error = infer(&op, &[Desc::f32(x.shape)], Some(Desc::f32([4, 1, 1, 1]))).unwrap_err().to_string();
+    assert_eq!(error, "PAD: output: axis 1 of [4, 1, 1, 1] must hold [2, 1, 1, 1] after [1, 1, 0, 0] elements");
+}
+
+#[test]
 fn rms_norm_back_is_the_gradient_of_rms_norm() {
     let (x, dy, eps) = (array([9, 2, 1, 1], 1), array([9, 2, 1, 1], 2), 0.1);
     let dx = run(Op::RmsNormBack { eps }, &[&dy, &x], x.shape);

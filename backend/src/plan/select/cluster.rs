@@ -44,7 +44,7 @@ impl Cluster {
         let inputs = node.inputs.iter().map(|o| Operand { value: local(self, o.value), ..*o }).collect();
         let updates = node.updates.iter().map(|&id| local(self, id)).collect();
         let output = self.value(graph, node.output);
-        self.graph.nodes.push(Node { name: String::new(), op: node.op.clone(), inputs, output, updates });
+        self.graph.nodes.push(Node { name: String::new(), op: node.op, inputs, output, updates });
     }
 
     /// A value here; names are dropped, so that clusters of one kind are equal.

@@ -95,10 +95,11 @@ fn graphs(most: usize, density: u32) -> impl Strategy<Value = Problem> {
         for (a, b) in (0..n).flat_map(|a| (0..a).map(move |b| (a, b))) {
             if random(100) < density {
                 let columns = problem.size(b);
-                let cell = |at: usize, random: &mut dyn FnMut(u32) -> u32| match at < columns || at % columns == 0 {
-                    false if random(10) == 0 => f64::INFINITY,
-                    _ => f64::from(random(2000)) / 1000.0 - 0.5,
-                };
+                let cell =
+                    |at: usize, random: &mut dyn FnMut(u32) -> u32| match at < columns || at.is_multiple_of(columns) {
+                        false if random(10) == 0 => f64::INFINITY,
+                        _ => f64::from(random(2000)) / 1000.0 - 0.5,
+                    };
                 let cells = (0..problem.size(a) * columns).map(|at| cell(at, &mut random)).collect();
                 problem.couple(a, b, cells);
             }

@@ -107,23 +107,24 @@ pub fn select(
     selector: Selector,
 ) -> Result<Plan, PlanError> {
     let rule = Draft::new(graph, limits, options, &Layouts::default())?;
-    let draft = match selector {
-        Selector::Rule => rule,
-        _ => faster(graph, Target { limits, options, profile }, selector, rule)?,
-    };
-    draft.finish(footprint)
+    if selector == Selector::Rule {
+        return rule.finish(footprint);
+    }
+    match faster(graph, Target { limits, options, profile }, selector, &rule).map(|draft| draft.finish(footprint)) {
+        Some(Ok(plan)) => Ok(plan),
+        // Whatever the rule can plan is planned.
+        None | Some(Err(_)) => rule.finish(footprint),
+    }
 }
 
-/// The draft that a selector finds, if it is faster than the rule's.
-fn faster(graph: &Graph, target: Target<'_>, selector: Selector, rule: Draft) -> Result<Draft, PlanError> {
+/// The draft that a selector finds, if there is one and it is faster than the rule's.
+fn faster(graph: &Graph, target: Target<'_>, selector: Selector, rule: &Draft) -> Option<Draft> {
     let mut prices = Prices::new(target.profile, Case::Middle);
-    let instance = Instance::new(graph, rule.steps(), target, &mut prices)?;
+    let instance = Instance::new(graph, rule.steps(), target, &mut prices).ok()?;
     let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
+    let chosen = Draft::new(graph, target.limits, target.options, &layouts).ok()?;
     let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&prices.of(graph, draft.steps()));
-    match Draft::new(graph, target.limits, target.options, &layouts) {
-        Ok(chosen) if seconds(&chosen) < seconds(&rule) => Ok(chosen),
-        _ => Ok(rule),
-    }
+    (seconds(&chosen) < seconds(rule)).then_some(chosen)
 }
 
 /// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract

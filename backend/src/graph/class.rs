@@ -134,18 +134,7 @@ mod tests {
 
     const ADD: Op = Op::Binary(Binary::Add);
     const MUL: Op = Op::Binary(Binary::Mul);
-    const ROPE: Rope = Rope {
-        mode: RopeMode::Neox,
-        n_dims: 8,
-        n_ctx_orig: 64,
-        freq_base: 1e4,
-        freq_scale: 1.0,
-        ext_factor: 0.0,
-        attn_factor: 1.0,
-        beta_fast: 32.0,
-        beta_slow: 1.0,
-        back: false,
-    };
+    const ROPE: Rope = Rope::plain(RopeMode::Neox, 8, 64, 1e4);
 
     /// Every op with operands, their output, and the class that the theory gives it.
     fn table() -> Vec<(Op, Vec<Desc>, Desc, &'static str)> {

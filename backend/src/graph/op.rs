@@ -36,6 +36,24 @@ pub struct Rope {
     pub back: bool,
 }
 
+impl Rope {
+    /// A forward rotation without YaRN.
+    pub const fn plain(mode: RopeMode, n_dims: u32, n_ctx_orig: u32, freq_base: f32) -> Self {
+        Self {
+            mode,
+            n_dims,
+            n_ctx_orig,
+            freq_base,
+            freq_scale: 1.0,
+            ext_factor: 0.0,
+            attn_factor: 1.0,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            back: false,
+        }
+    }
+}
+
 /// Elementwise ops of two operands; operand 1 is repeated to operand 0's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {

@@ -31,18 +31,19 @@
 //! buffers, 45 to 110 ms with images, and fetches are the first thing to save. The head's gradient in one part runs at half
 //! the speed.
 
+use super::addressing::constant;
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy};
 use crate::device::Limits;
 use crate::graph::DType;
 use crate::layout::Layout;
 
-pub(super) const TILE_M: u32 = 3;
-pub(super) const TILE_N: u32 = 4;
-pub(super) const LANES_M: u32 = 5;
-pub(super) const LANES_N: u32 = 6;
-pub(super) const PARTS: u32 = 7;
-pub(super) const SHARE: u32 = 8;
+const TILE_M: u32 = 3;
+const TILE_N: u32 = 4;
+const LANES_M: u32 = 5;
+const LANES_N: u32 = 6;
+const PARTS: u32 = 7;
+const SHARE: u32 = 8;
 pub(super) const REDUCE: u32 = 16;
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
@@ -81,22 +82,35 @@ struct Size {
 
 /// How a product is spread over invocations; all of it becomes specialization constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Schedule {
+pub(super) struct Schedule {
     /// Quads of m of an invocation.
-    tile_m: u32,
+    pub(super) tile_m: u32,
     /// Values of n of an invocation.
-    tile_n: u32,
+    pub(super) tile_n: u32,
     /// Invocations of a workgroup along m.
-    lanes_m: u32,
+    pub(super) lanes_m: u32,
     /// Invocations of a workgroup along n.
-    lanes_n: u32,
+    pub(super) lanes_n: u32,
     /// Parts that k is summed in.
-    parts: u32,
+    pub(super) parts: u32,
     /// Invocations that share fetches of b by shuffles; 1 for none.
-    share: u32,
+    pub(super) share: u32,
 }
 
 impl Schedule {
+    /// The schedule of a dispatch, read back from its constants.
+    pub(super) fn of(constants: &[(u32, u32)]) -> Option<Self> {
+        let get = |id| constant(constants, id);
+        Some(Self {
+            tile_m: get(TILE_M)?,
+            tile_n: get(TILE_N)?,
+            lanes_m: get(LANES_M)?,
+            lanes_n: get(LANES_N)?,
+            parts: get(PARTS)?,
+            share: get(SHARE).unwrap_or(1),
+        })
+    }
+
     fn choose(size: Size, limits: &Limits) -> Self {
         let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
         let wanted = if processor { PROCESSOR_SUBGROUP } else { limits.subgroup_size.clamp(32, 64) };

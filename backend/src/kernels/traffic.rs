@@ -3,7 +3,7 @@
 
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
-use super::gemm::{LANES_M, LANES_N, PARTS, REDUCE, SHARE, TILE_M, TILE_N};
+use super::gemm::{REDUCE, Schedule};
 use super::{Access, Addressing};
 use crate::graph::elements;
 use crate::layout::{Loads, Spread};
@@ -61,15 +61,10 @@ pub fn invocations(constants: &[(u32, u32)], groups: [u32; 3]) -> u64 {
     groups.iter().map(|&n| u64::from(n)).product::<u64>() * u64::from(constant(constants, LOCAL_SIZE).unwrap_or(1))
 }
 
-/// A matrix product's schedule.
+/// A matrix product as it is dispatched.
 struct Product {
     groups: [u32; 3],
-    tile_m: u32,
-    tile_n: u32,
-    lanes_m: u32,
-    lanes_n: u32,
-    parts: u32,
-    share: u32,
+    schedule: Schedule,
     reduce: usize,
 }
 
@@ -82,17 +77,8 @@ enum Way {
 
 impl Product {
     fn of(constants: &[(u32, u32)], groups: [u32; 3]) -> Option<Self> {
-        let get = |id| constant(constants, id);
-        Some(Self {
-            groups,
-            tile_m: get(TILE_M)?,
-            tile_n: get(TILE_N)?,
-            lanes_m: get(LANES_M)?,
-            lanes_n: get(LANES_N)?,
-            parts: get(PARTS)?,
-            share: get(SHARE).unwrap_or(1),
-            reduce: get(REDUCE)? as usize,
-        })
+        let reduce = constant(constants, REDUCE)? as usize;
+        Some(Self { groups, schedule: Schedule::of(constants)?, reduce })
     }
 
     fn way(&self, operand: &Addressing) -> Way {
@@ -104,7 +90,7 @@ impl Product {
     }
 
     fn invocations(&self) -> u64 {
-        self.workgroups() * u64::from(self.lanes_m) * u64::from(self.lanes_n)
+        self.workgroups() * u64::from(self.schedule.lanes_m) * u64::from(self.schedule.lanes_n)
     }
 
     fn workgroups(&self) -> u64 {
@@ -113,7 +99,7 @@ impl Product {
 
     /// Elements of k that an invocation sums.
     fn k(&self, operand: &Addressing) -> u32 {
-        operand.extents[self.reduce].div_ceil(self.parts)
+        operand.extents[self.reduce].div_ceil(self.schedule.parts)
     }
 
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
@@ -131,30 +117,34 @@ impl Product {
             }
             Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 4 * k),
         };
-        let requests = self.invocations() * u64::from(self.tile_m) * u64::from(per_quad);
+        let requests = self.invocations() * u64::from(self.schedule.tile_m) * u64::from(per_quad);
         // Workgroups with the same m follow each other.
         let [along_n, along_m, _] = self.groups.map(u64::from);
         Traffic {
             requests,
-            alike: (subgroup / self.lanes_m).clamp(1, self.lanes_n),
-            shared_bytes: 16 * requests / u64::from(self.lanes_n),
+            alike: (subgroup / self.schedule.lanes_m).clamp(1, self.schedule.lanes_n),
+            shared_bytes: 16 * requests / u64::from(self.schedule.lanes_n),
             reuse_after: u64::from(along_n > 1),
             reuse_bytes: a.bytes() / along_m.max(1),
-            ..read(a, Loads { lanes: vec![spread(outer, self.lanes_m, 4)], instructions, together: 4 }, subgroup)
+            ..read(
+                a,
+                Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4)], instructions, together: 4 },
+                subgroup,
+            )
         }
     }
 
     fn b(&self, b: &Addressing, subgroup: u32) -> Traffic {
         let (k, outer) = (self.k(b), 1 - self.reduce);
-        let fragment = self.tile_n.div_ceil(4) * 4;
-        let own = fragment.div_ceil(self.share);
+        let fragment = self.schedule.tile_n.div_ceil(4) * 4;
+        let own = fragment.div_ceil(self.schedule.share);
         let steps = spread(self.reduce, k.div_ceil(4), 4);
-        let lanes = match self.share {
-            1 => spread(outer, self.lanes_n, self.tile_n),
+        let lanes = match self.schedule.share {
+            1 => spread(outer, self.schedule.lanes_n, self.schedule.tile_n),
             share => spread(outer, share, 1),
         };
         let (instructions, per_step) = match self.way(b) {
-            Way::AlongK => (vec![spread(outer, own, self.share), steps], own),
+            Way::AlongK => (vec![spread(outer, own, self.schedule.share), steps], own),
             Way::AlongOuter => (vec![spread(self.reduce, 4, 1), spread(outer, fragment / 4, 4), steps], own),
             Way::Scattered => (vec![spread(outer, fragment, 1), spread(self.reduce, 4, 1), steps], 4 * own),
         };
@@ -162,9 +152,9 @@ impl Product {
         let [along_n, along_m, _] = self.groups.map(u64::from);
         Traffic {
             requests,
-            alike: if self.share > 1 { 1 } else { self.lanes_m.min(subgroup).max(1) },
+            alike: if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m.min(subgroup).max(1) },
             // Either every invocation along m asks for the same texel, or they have shared the loads already.
-            shared_bytes: 16 * requests / u64::from(if self.share > 1 { 1 } else { self.lanes_m }),
+            shared_bytes: 16 * requests / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
             reuse_bytes: b.bytes(),
             ..read(b, Loads { lanes: vec![lanes], instructions, together: per_step }, subgroup)
@@ -172,9 +162,10 @@ impl Product {
     }
 
     fn d(&self, d: &Addressing, subgroup: u32) -> Traffic {
-        let requests = self.invocations() * u64::from(self.tile_m * self.tile_n);
-        let lanes = vec![spread(0, self.lanes_m, 4), spread(1, self.lanes_n, self.tile_n)];
-        let loads = Loads { lanes, instructions: vec![spread(1, self.tile_n, 1)], together: self.tile_n };
+        let requests = self.invocations() * u64::from(self.schedule.tile_m * self.schedule.tile_n);
+        let lanes = vec![spread(0, self.schedule.lanes_m, 4), spread(1, self.schedule.lanes_n, self.schedule.tile_n)];
+        let loads =
+            Loads { lanes, instructions: vec![spread(1, self.schedule.tile_n, 1)], together: self.schedule.tile_n };
         Traffic { access: Access::Write, requests, shared_bytes: d.bytes(), ..read(d, loads, subgroup) }
     }
 }

@@ -152,7 +152,6 @@ impl<E: Engine> Backend<E> {
     }
 
     fn plan(&self, translation: &Translation, buffers: &[Weak<Buffer<E>>]) -> Result<Plan<E>, String> {
-        translation.graph.verify().map_err(|error| error.to_string())?;
         let program = self.engine.compile(&translation.graph)?;
         let externals = translation
             .bindings

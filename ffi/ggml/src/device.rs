@@ -117,7 +117,6 @@ impl<E: Engine> Device<E> {
         if graph.nodes.is_empty() {
             return Ok(());
         }
-        graph.verify().map_err(|error| error.to_string())?;
         E::supports(&self.adapter, &graph)
     }
 }

@@ -5,18 +5,7 @@ use fblayout::graph::{DType, Op, Rope, RopeMode, Shape};
 use super::by_head;
 use crate::{Case, Fill, Setup};
 
-pub(crate) const PLAIN: Rope = Rope {
-    mode: RopeMode::Normal,
-    n_dims: 64,
-    n_ctx_orig: 2048,
-    freq_base: 100_000.0,
-    freq_scale: 1.0,
-    ext_factor: 0.0,
-    attn_factor: 1.0,
-    beta_fast: 32.0,
-    beta_slow: 1.0,
-    back: false,
-};
+pub(crate) const PLAIN: Rope = Rope::plain(RopeMode::Normal, 64, 2048, 100_000.0);
 
 pub fn cases() -> Vec<Case> {
     let neox = Rope { mode: RopeMode::Neox, ..PLAIN };

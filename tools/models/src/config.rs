@@ -106,18 +106,8 @@ impl Config {
     /// The rotation in a layer. Frequency divisors are an operand of their own, see [`Config::frequency_divisors`].
     pub fn rope(&self, layer: u32) -> Rope {
         let local_base = self.sliding.filter(|_| !self.is_global(layer)).and_then(|s| s.local_base);
-        Rope {
-            mode: self.rotary.mode,
-            n_dims: self.head_dim,
-            n_ctx_orig: self.rotary.context,
-            freq_base: local_base.unwrap_or(self.rotary.base),
-            freq_scale: 1.0,
-            ext_factor: 0.0,
-            attn_factor: 1.0,
-            beta_fast: 32.0,
-            beta_slow: 1.0,
-            back: false,
-        }
+        let Rotary { mode, context, base, .. } = self.rotary;
+        Rope::plain(mode, self.head_dim, context, local_base.unwrap_or(base))
     }
 
     /// What each pair's frequency is divided by, `head_dim / 2` numbers; `None` for a model without such divisors.

@@ -79,18 +79,7 @@ fn rope_back_is_the_adjoint_of_rope() {
 
 #[test]
 fn rope_rotates_by_the_position() {
-    let rope = Rope {
-        mode: RopeMode::Normal,
-        n_dims: 4,
-        n_ctx_orig: 64,
-        freq_base: 16.0,
-        freq_scale: 1.0,
-        ext_factor: 0.0,
-        attn_factor: 1.0,
-        beta_fast: 32.0,
-        beta_slow: 1.0,
-        back: false,
-    };
+    let rope = Rope::plain(RopeMode::Normal, 4, 64, 16.0);
     let x = Array { shape: [6, 1, 1, 1], data: vec![1.0, 0.0, 0.0, 1.0, 5.0, 6.0] };
     let position = Array { shape: [1; 4], data: vec![3.0] };
     let y = run(Op::Rope(rope), &[&x, &position], x.shape);

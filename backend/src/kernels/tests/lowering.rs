@@ -17,18 +17,7 @@ fn ids(n: u32) -> Operand {
 }
 
 fn rope(mode: RopeMode, back: bool) -> Op {
-    Op::Rope(Rope {
-        mode,
-        n_dims: 16,
-        n_ctx_orig: 2048,
-        freq_base: 10000.0,
-        freq_scale: 0.5,
-        ext_factor: 1.0,
-        attn_factor: 1.0,
-        beta_fast: 32.0,
-        beta_slow: 1.0,
-        back,
-    })
+    Op::Rope(Rope { freq_scale: 0.5, ext_factor: 1.0, back, ..Rope::plain(mode, 16, 2048, 10000.0) })
 }
 
 /// Ops with operands they take, and their output.

@@ -155,6 +155,15 @@ pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> 
     }
 }
 
+/// Whether kernels can read an operand at all, whatever the op.
+///
+/// # Errors
+/// The digits that a kernel does not take.
+pub fn takes(operand: &Operand) -> Result<(), Refusal> {
+    operand.desc(Arg::Input(0))?;
+    operand::constants(0, Arg::Input(0), operand).map(drop)
+}
+
 /// What a family's lowering gets; the operands satisfy the op's shape rule.
 #[derive(Clone, Copy)]
 struct Call<'a> {

@@ -1,16 +1,18 @@
 //! Walks a graph once, in order, and decides what each node becomes.
 //!
 //! Views of the host are windows over a value's linear index space; here they turn into coordinates. A host copy of such a window is
-//! not made either: its result is the same positions under other axes, until a reader cannot use them. The ladder
-//! is then: make the copy after all, another R-Tile of the operand, a dense copy of the window; each with its reason in the report.
+//! not made either: its result is the same positions under other axes. Values are placed where their readers can use such coordinates
+//! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
+//! window to a dense one; each with its reason in the report.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::device::Limits;
 use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
 use crate::kernels::{self, Arg, Lowered, Operand};
-use crate::layout::{Layout, View};
+use crate::layout::View;
 
+use super::ladder::Ladder;
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
 
@@ -126,8 +128,7 @@ struct Builder<'a> {
     limits: &'a Limits,
     options: PlanOptions,
     layouts: &'a Layouts,
-    /// External values that a node writes: their content changes within the run.
-    written: HashSet<ValueId>,
+    ladder: Ladder<'a>,
     values: Vec<Option<Bound>>,
     /// Number of the node at work.
     at: usize,
@@ -140,14 +141,12 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions, layouts: &'a Layouts) -> Self {
-        let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
-        let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
         Self {
             graph,
             limits,
             options,
             layouts,
-            written,
+            ladder: Ladder::new(graph, limits, options),
             values: vec![None; graph.values.len()],
             at: 0,
             dense_windows: HashMap::new(),
@@ -223,25 +222,14 @@ impl<'a> Builder<'a> {
     /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
     fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
         let input = &node.inputs[0];
-        let (from, to) = (self.get(input.value), self.get(node.output));
+        let to = self.get(node.output);
         let transform = Transform {
             node: label.to_owned(),
             kind: TransformKind::Copy,
             bytes: to.desc().bytes(),
             verdict: Verdict::Eliminated,
         };
-        let reason = if !self.options.policy.elides_copies() {
-            Some("the policy makes every copy")
-        } else if from.dtype != to.dtype {
-            Some("it changes the element type")
-        } else if self.graph.kept.contains(&node.output) || to.kind == Kind::External {
-            Some("its result is read by the host")
-        } else if self.written.contains(&input.value) {
-            Some("its source is updated in place")
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = self.ladder.must_copy(node) {
             self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
             return Ok(false);
         }
@@ -267,7 +255,7 @@ impl<'a> Builder<'a> {
     /// Whether a kernel can copy these positions to a home of the value's own.
     fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
         let home = Home::of(value.dtype, &value.shape, self.limits, self.options).map_err(|e| e.to_string())?;
-        kernels::lower(&Op::Copy, &[self.operand(bound)], &whole(&home), self.limits).map(drop).map_err(|r| r.0)
+        kernels::lower(&Op::Copy, &[self.operand(bound)], &home.operand(&home.layout.view()), self.limits).map(drop).map_err(|r| r.0)
     }
 
     /// An operand as coordinates, where any R-Tile allows it.
@@ -279,44 +267,43 @@ impl<'a> Builder<'a> {
         if input.is_whole(&self.get(input.value).shape) {
             return Ok(Placed { bound, verdict: None });
         }
-        let seen = |bound: Bound| {
-            let view = bound.view.strided(&input.shape, &input.strides, input.offset).map_err(|e| e.to_string())?;
+        let seen = |this: &Self, bound: Bound| {
+            let view = this.ladder.window(&this.slots[bound.slot].home, &bound.view, input)?;
             Ok(Placed { bound: Bound { view, ..bound }, verdict: Some(Verdict::Eliminated) })
         };
-        let why: String = match seen(bound.clone()) {
+        let why: String = match seen(self, bound.clone()) {
             Ok(placed) => return Ok(placed),
             Err(why) => why,
         };
-        if bound.elided.is_some()
-            && let Ok(placed) = seen(self.materialise(input.value, &why)?)
-        {
-            return Ok(placed);
+        if bound.elided.is_some() {
+            let made = self.materialise(input.value, &why)?;
+            if let Ok(placed) = seen(self, made) {
+                return Ok(placed);
+            }
         }
-        self.retile(input, label, &why)
+        self.rehome(input, label, &why)
     }
 
-    /// Copies a value to another R-Tile whose cuts fit the window.
-    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
+    /// Copies a value to another home, whose cuts fit the window.
+    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         let value = self.get(input.value);
         let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
         if value.dtype.quant_texels().is_some() {
             return Err(fail(why.to_owned()));
         }
-        for (row_axis, h) in [(1, 1), (2, 1), (3, 1), (1, 4), (2, 4), (3, 4)] {
-            let limit = self.limits.max_image_2d;
-            let Ok(layout) = Layout::rtile(&value.shape, value.dtype.lanes(), row_axis, h, limit, u32::MAX) else {
-                continue;
-            };
-            let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
-            let home = Home::with_layout(value.dtype, layout, self.limits, self.options.storage).map_err(fail)?;
-            let source = self.value(input.value)?;
-            let dense = self.copy_to(&source, home, label)?;
-            return Ok(self.copied(input, Bound { view, ..dense }, why));
-        }
-        Err(fail(format!(
-            "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
-            value.shape, input.shape, input.strides
-        )))
+        let fits = |(order, home, view): ([usize; 4], Home, View)| {
+            let window = self.ladder.window(&home, &view, input).ok()?;
+            Some((order, home, window))
+        };
+        let Some((order, home, window)) = self.ladder.homes(value).find_map(fits) else {
+            let Value { shape, .. } = value;
+            let graph::Operand { shape: window, strides, .. } = input;
+            return Err(fail(format!("no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}")));
+        };
+        let source = self.value(input.value)?;
+        let turned = source.view.permute(&order).map_err(|e| fail(e.to_string()))?;
+        let copy = self.copy_to(&Bound { view: turned, ..source }, home, label)?;
+        Ok(self.copied(input, Bound { view: window, ..copy }, why))
     }
 
     /// A dense copy of a window, in the home of the window's shape.
@@ -343,7 +330,7 @@ impl<'a> Builder<'a> {
 
     /// A window that was copied. Later readers share the copy, unless the value changes in between.
     fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
-        if !self.written.contains(&input.value) && self.options.policy.reuses_copies() {
+        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
             self.dense_windows.insert(*input, bound.clone());
         }
         Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
@@ -354,7 +341,7 @@ impl<'a> Builder<'a> {
         let source = self.value(value)?;
         let Some(elided) = source.elided.clone() else { return Ok(source) };
         let v = self.get(value);
-        let home = Home::of(v.dtype, &v.shape, self.limits, self.options)?;
+        let home = Home::chosen(v.dtype, &v.shape, self.ladder.tile(value), self.limits, self.options)?;
         let bound = self.copy_to(&source, home, &elided.label)?;
         self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
         self.values[value.index()] = Some(bound.clone());
@@ -362,7 +349,7 @@ impl<'a> Builder<'a> {
     }
 
     fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &whole(&home), self.limits)
+        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &home.operand(&home.layout.view()), self.limits)
             .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
         let dense = self.slot(home, Owner::Arena { offset: 0 });
         self.emit(label, true, lowered, std::slice::from_ref(source), &dense);
@@ -381,7 +368,8 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let home = Home::chosen(v.dtype, &v.shape, self.layouts.of(id), self.limits, self.options)?;
+        let tile = self.layouts.of(id).or_else(|| self.ladder.tile(id));
+        let home = Home::chosen(v.dtype, &v.shape, tile, self.limits, self.options)?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {
@@ -399,8 +387,7 @@ impl<'a> Builder<'a> {
     }
 
     fn operand(&self, bound: &Bound) -> Operand {
-        let home = &self.slots[bound.slot].home;
-        Operand { dtype: home.dtype, view: bound.view.clone(), storage: home.kind, pitch: home.width }
+        self.slots[bound.slot].home.operand(&bound.view)
     }
 
     fn emit(&mut self, label: &str, conversion: bool, lowered: Lowered, inputs: &[Bound], output: &Bound) {
@@ -444,11 +431,6 @@ impl<'a> Builder<'a> {
             verdict,
         });
     }
-}
-
-/// All of a home, as a kernel sees it.
-fn whole(home: &Home) -> Operand {
-    Operand { dtype: home.dtype, view: home.layout.view(), storage: home.kind, pitch: home.width }
 }
 
 fn kind_of(input: &graph::Operand, value: &Value) -> TransformKind {

@@ -6,6 +6,7 @@ mod candidates;
 mod cost;
 mod hazards;
 mod home;
+mod ladder;
 mod memory;
 mod pack;
 mod policy;

@@ -1,0 +1,182 @@
+//! The ladder that a window climbs before bytes move for it: where could its value live so that the window is coordinates?
+//!
+//! A computed value is placed once, when it is first met, by looking ahead at everything that reads it, through the copies that
+//! need not be made. Where the rule's R-Tile would cut a window, these are tried in turn:
+//!
+//! 1. another R-Tile: as many rows in a strip as its cuts divide by, 3 for sequences of 129 tokens;
+//! 2. another choice of tiled axes;
+//! 3. a sub-tile: strips of one row, which every cut falls between.
+//!
+//! Only a value that exists already is copied to such a home. A copy is free in one thing more: lanes along another axis, which
+//! kernels read element by element and no kernel writes. That serves cuts within a texel.
+
+use crate::device::Limits;
+use crate::graph::{self, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
+use crate::kernels;
+use crate::layout::{Layout, View};
+
+use super::{Home, PlanOptions, Tile};
+
+/// Rows of a strip, best first; kernels fetch four rows at a time.
+const STRIPS: [u32; 3] = [4, 3, 2];
+
+/// Largest growth of a value for the sake of its windows.
+const MOST_GROWTH: f64 = 1.10;
+
+/// What the readers of a graph's values ask of the homes of those values.
+pub(super) struct Ladder<'a> {
+    graph: &'a Graph,
+    limits: &'a Limits,
+    options: PlanOptions,
+    /// Nodes that read each value, each node once.
+    readers: Vec<Vec<usize>>,
+    /// Values that are written in place: their content changes within the run.
+    changing: Vec<bool>,
+}
+
+impl<'a> Ladder<'a> {
+    pub fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions) -> Self {
+        let mut readers = vec![Vec::new(); graph.values.len()];
+        let mut changing = vec![false; graph.values.len()];
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for input in &node.inputs {
+                let of: &mut Vec<usize> = &mut readers[input.value.index()];
+                if of.last() != Some(&at) {
+                    of.push(at);
+                }
+            }
+            for id in node.updates.iter().chain([&node.output]) {
+                changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
+            }
+        }
+        Self { graph, limits, options, readers, changing }
+    }
+
+    /// Whether the content of a value changes within the run.
+    pub fn is_changing(&self, id: ValueId) -> bool {
+        self.changing[id.index()]
+    }
+
+    /// Why a host's copy is made whatever its readers can use; nothing where its result may be the positions of its source.
+    pub fn must_copy(&self, copy: &Node) -> Option<&'static str> {
+        let source = copy.inputs[0].value;
+        let to = self.get(copy.output);
+        if !self.options.policy.elides_copies() {
+            Some("the policy makes every copy")
+        } else if self.get(source).dtype != to.dtype {
+            Some("it changes the element type")
+        } else if self.graph.kept.contains(&copy.output) || to.kind == Kind::External {
+            Some("its result is read by the host")
+        } else if self.is_changing(source) {
+            Some("its source is updated in place")
+        } else {
+            None
+        }
+    }
+
+    /// The tile of a computed value where the rule's cuts windows of its readers: the first of the ladder with the fewest bytes of
+    /// windows cut. Nothing where the rule's does as well.
+    pub fn tile(&self, id: ValueId) -> Option<Tile> {
+        let value = self.get(id);
+        let is_free = value.kind == Kind::Computed && !self.graph.kept.contains(&id);
+        if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
+            return None;
+        }
+        let home = |tile| Home::chosen(value.dtype, &value.shape, tile, self.limits, self.options).ok();
+        let rule = home(None)?;
+        let mut least = self.cut(id, &rule, &rule.layout.view());
+        let mut best = None;
+        for tile in tiles(&value.shape, Tile::by_rule(&value.shape, self.limits, self.options)) {
+            if least == 0 {
+                break;
+            }
+            let Some(home) = home(Some(tile)) else { continue };
+            if home.bytes() as f64 > MOST_GROWTH * rule.bytes() as f64 {
+                continue;
+            }
+            let cut = self.cut(id, &home, &home.layout.view());
+            if cut < least {
+                (least, best) = (cut, Some(tile));
+            }
+        }
+        best
+    }
+
+    /// Bytes of the windows that readers of a value cannot use as coordinates, with the value seen at `view` in `home`.
+    fn cut(&self, id: ValueId, home: &Home, view: &View) -> u64 {
+        let mut bytes = 0;
+        for &reader in &self.readers[id.index()] {
+            let node = &self.graph.nodes[reader];
+            let passes_on = node.op == Op::Copy && self.must_copy(node).is_none();
+            for input in node.inputs.iter().filter(|input| input.value == id) {
+                let is_whole = input.is_whole(&self.get(id).shape);
+                if is_whole && !passes_on {
+                    continue;
+                }
+                let window = if is_whole { Ok(view.clone()) } else { self.window(home, view, input) };
+                bytes += match window {
+                    Err(_) => self.bytes(id, &input.shape),
+                    Ok(window) if passes_on => self.cut_of_copy(node.output, home, &window),
+                    Ok(_) => 0,
+                };
+            }
+        }
+        bytes
+    }
+
+    /// The same for a copy that is not made: its result is the positions of `source`.
+    fn cut_of_copy(&self, copy: ValueId, home: &Home, source: &View) -> u64 {
+        let shape = &self.get(copy).shape;
+        match source.strided(shape, &graph::linear_strides(shape), 0) {
+            Ok(view) => self.cut(copy, home, &view),
+            Err(_) => self.bytes(copy, shape),
+        }
+    }
+
+    /// A window over a value that is seen at `view` in `home`, as coordinates that a kernel takes.
+    ///
+    /// # Errors
+    /// The cut that the digits do not have, or the limit of kernels.
+    pub fn window(&self, home: &Home, view: &View, input: &Operand) -> Result<View, String> {
+        let window = view.strided(&input.shape, &input.strides, input.offset).map_err(|e| e.to_string())?;
+        kernels::takes(&home.operand(&window)).map_err(|refusal| refusal.0)?;
+        Ok(window)
+    }
+
+    /// Homes that an existing plain value can be copied to for the sake of a window: each with the order of axes in which it is
+    /// dense, lanes first, and the value's own axes over it.
+    pub fn homes(&self, value: &'a Value) -> impl Iterator<Item = ([usize; 4], Home, View)> + use<'a, '_> {
+        let rule = Tile::by_rule(&value.shape, self.limits, self.options);
+        let rtiles = [rule].into_iter().chain(tiles(&value.shape, rule)).map(|tile| ([0, 1, 2, 3], tile));
+        let rows = Tile { row_axis: 1, strip: 1 };
+        let turned = [[1, 0, 2, 3], [2, 0, 1, 3], [3, 0, 1, 2]].map(|order| (order, rows));
+        rtiles.chain(turned).filter_map(|(order, Tile { row_axis, strip })| {
+            let extents = order.map(|axis| value.shape[axis]);
+            let max_x = self.limits.max_image_2d;
+            let layout = Layout::rtile(&extents, value.dtype.lanes(), row_axis, strip, max_x, u32::MAX).ok()?;
+            let mut back = [0; 4];
+            order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
+            let view = layout.view().permute(&back).ok()?;
+            let home = Home::with_layout(value.dtype, layout, self.limits, self.options.storage).ok()?;
+            Some((order, home, view))
+        })
+    }
+
+    fn get(&self, id: ValueId) -> &'a Value {
+        &self.graph.values[id.index()]
+    }
+
+    fn bytes(&self, id: ValueId, shape: &Shape) -> u64 {
+        graph::Desc { dtype: self.get(id).dtype, shape: *shape }.bytes()
+    }
+}
+
+/// The rungs above the rule's tile: other strips of its axis, strips of other axes, single rows.
+fn tiles(shape: &Shape, rule: Tile) -> impl Iterator<Item = Tile> + use<> {
+    let shape = *shape;
+    let others = move || (1..4).filter(move |&axis| axis != rule.row_axis && shape[axis] > 1);
+    let strips = |row_axis| STRIPS.map(|strip| Tile { row_axis, strip });
+    let rows = move || [rule.row_axis].into_iter().chain(others()).map(|row_axis| Tile { row_axis, strip: 1 });
+    let all = strips(rule.row_axis).into_iter().chain(others().flat_map(strips)).chain(rows());
+    all.filter(move |&tile| tile != rule)
+}

@@ -3,6 +3,7 @@
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
 //! 4 by 4 elements, four texels each. A view whose lanes are on a batch axis is gathered element by element: right, but slow.
+//! An output whose lanes run along n is written by the product of the operands exchanged.
 //!
 //! # Schedule
 //!
@@ -164,16 +165,37 @@ fn product(call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
         return Err(Refusal(format!("a product takes 2 operands, not {}", call.inputs.len())));
     };
     let a = shared_over_heads(a, call.output)?;
+    match turned(&a, b, call.output) {
+        Some(output) => {
+            let sides = [(Arg::Input(1), b), (Arg::Input(0), &a)];
+            lowered(sides, Call { output: &output, ..call }, reduce)
+        }
+        None => lowered([(Arg::Input(0), &a), (Arg::Input(1), b)], call, reduce),
+    }
+}
+
+/// The output with its axes exchanged, where its lanes run along n and both operands are of the type that B has.
+fn turned(a: &Operand, b: &Operand, output: &Operand) -> Option<Operand> {
+    let along_n = matches!(output.view.lane_axis(output.dtype.lanes()), Ok(Some(1)));
+    if !along_n || a.dtype != b.dtype {
+        return None;
+    }
+    let view = output.view.permute(&[1, 0, 2, 3]).ok()?;
+    Some(Operand { view, ..output.clone() })
+}
+
+/// The product of two sides, the first along m.
+fn lowered([a, b]: [(Arg, &Operand); 2], call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
     let [p0, n, ..] = call.output.padded();
     let [.., b2, b3] = call.output.shape();
-    let size = Size { quads_m: p0.div_ceil(4), n, k: b.shape()[reduce as usize], batches: [b2, b3] };
+    let size = Size { quads_m: p0.div_ceil(4), n, k: b.1.shape()[reduce as usize], batches: [b2, b3] };
     let schedule = Schedule::choose(size, call.limits);
     if schedule.parts == 1 {
-        return Ok(dispatch(&a, b, (Arg::Output, call.output), reduce, schedule, call.limits)?.into());
+        return Ok(dispatch(a, b, (Arg::Output, call.output), reduce, schedule, call.limits)?.into());
     }
     let [m, n, ..] = call.output.shape();
     let (scratch, sums) = part_sums([m, n, b2, schedule.parts])?;
-    let parts = dispatch(&a, b, (Arg::Scratch(0), &sums), reduce, schedule, call.limits)?;
+    let parts = dispatch(a, b, (Arg::Scratch(0), &sums), reduce, schedule, call.limits)?;
     let mut lowered = copy::repeat_back(Call { inputs: &[sums], ..call })?;
     for (arg, _) in lowered.dispatches.iter_mut().flat_map(|d| &mut d.args).filter(|(arg, _)| *arg == Arg::Input(0)) {
         *arg = Arg::Scratch(0);
@@ -207,8 +229,8 @@ fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
 }
 
 fn dispatch(
-    a: &Operand,
-    b: &Operand,
+    a: (Arg, &Operand),
+    b: (Arg, &Operand),
     (arg, output): (Arg, &Operand),
     reduce: u32,
     schedule: Schedule,
@@ -217,8 +239,8 @@ fn dispatch(
     let Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share } = schedule;
     let shader = if share > 1 { "gemm_subgroup" } else { "gemm" };
     let mut builder = Builder::new(shader, limits)
-        .operand(Arg::Input(0), a, Access::Read)?
-        .operand(Arg::Input(1), b, Access::Read)?
+        .operand(a.0, a.1, Access::Read)?
+        .operand(b.0, b.1, Access::Read)?
         .operand(arg, output, Access::Write)?
         .set(TILE_M, tile_m)
         .set(TILE_N, tile_n)

@@ -5,13 +5,14 @@
 //!
 //! 1. another R-Tile: as many rows in a strip as its cuts divide by, 3 for sequences of 129 tokens;
 //! 2. another choice of tiled axes;
-//! 3. a sub-tile: strips of one row, which every cut falls between.
+//! 3. a sub-tile: strips of one row, which every cut falls between;
+//! 4. for a product of plain operands, the same with lanes along its other axis: cuts of axis 0 within a texel.
 //!
-//! Only a value that exists already is copied to such a home. A copy is free in one thing more: lanes along another axis, which
-//! kernels read element by element and no kernel writes. That serves cuts within a texel.
+//! Only a value that exists already is copied to such a home. A copy may turn the lanes of any value along any axis; kernels read
+//! such a window element by element.
 
 use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
+use crate::graph::{self, DType, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
 use crate::kernels;
 use crate::layout::{Layout, View};
 
@@ -23,6 +24,10 @@ const STRIPS: [u32; 3] = [4, 3, 2];
 /// Largest growth of a value for the sake of its windows.
 const MOST_GROWTH: f64 = 1.10;
 
+/// Orders of axes with the lanes on each of them.
+const IN_ORDER: [usize; 4] = [0, 1, 2, 3];
+const TURNED: [[usize; 4]; 3] = [[1, 0, 2, 3], [2, 0, 1, 3], [3, 0, 1, 2]];
+
 /// What the readers of a graph's values ask of the homes of those values.
 pub(super) struct Ladder<'a> {
     graph: &'a Graph,
@@ -30,6 +35,8 @@ pub(super) struct Ladder<'a> {
     options: PlanOptions,
     /// Nodes that read each value, each node once.
     readers: Vec<Vec<usize>>,
+    /// Values that F32 products compute: they are written in either direction.
+    either: Vec<bool>,
     /// Values that are written in place: their content changes within the run.
     changing: Vec<bool>,
 }
@@ -38,6 +45,7 @@ impl<'a> Ladder<'a> {
     pub fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions) -> Self {
         let mut readers = vec![Vec::new(); graph.values.len()];
         let mut changing = vec![false; graph.values.len()];
+        let mut either = vec![false; graph.values.len()];
         for (at, node) in graph.nodes.iter().enumerate() {
             for input in &node.inputs {
                 let of: &mut Vec<usize> = &mut readers[input.value.index()];
@@ -45,11 +53,13 @@ impl<'a> Ladder<'a> {
                     of.push(at);
                 }
             }
+            let is_f32 = |input: &Operand| graph.values[input.value.index()].dtype == DType::F32;
+            either[node.output.index()] = matches!(node.op, Op::MulMat | Op::OutProd) && node.inputs.iter().all(is_f32);
             for id in node.updates.iter().chain([&node.output]) {
                 changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
             }
         }
-        Self { graph, limits, options, readers, changing }
+        Self { graph, limits, options, readers, either, changing }
     }
 
     /// Whether the content of a value changes within the run.
@@ -74,29 +84,30 @@ impl<'a> Ladder<'a> {
         }
     }
 
-    /// The tile of a computed value where the rule's cuts windows of its readers: the first of the ladder with the fewest bytes of
+    /// The home of a computed value where the rule's cuts windows of its readers: the first of the ladder with the fewest bytes of
     /// windows cut. Nothing where the rule's does as well.
-    pub fn tile(&self, id: ValueId) -> Option<Tile> {
+    pub fn home(&self, id: ValueId) -> Option<Home> {
         let value = self.get(id);
         let is_free = value.kind == Kind::Computed && !self.graph.kept.contains(&id);
         if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
             return None;
         }
-        let home = |tile| Home::chosen(value.dtype, &value.shape, tile, self.limits, self.options).ok();
-        let rule = home(None)?;
+        let rule = Home::of(value.dtype, &value.shape, self.limits, self.options).ok()?;
         let mut least = self.cut(id, &rule, &rule.layout.view());
+        if least == 0 {
+            return None;
+        }
+        let most = MOST_GROWTH * rule.bytes() as f64;
+        let turned = if self.either[id.index()] { &TURNED[..1] } else { &[] };
+        let orders = [IN_ORDER].into_iter().chain(turned.iter().copied());
         let mut best = None;
-        for tile in tiles(&value.shape, Tile::by_rule(&value.shape, self.limits, self.options)) {
-            if least == 0 {
-                break;
-            }
-            let Some(home) = home(Some(tile)) else { continue };
-            if home.bytes() as f64 > MOST_GROWTH * rule.bytes() as f64 {
-                continue;
-            }
+        for home in orders.flat_map(|order| self.homes(value, order)).filter(|home| home.bytes() as f64 <= most) {
             let cut = self.cut(id, &home, &home.layout.view());
             if cut < least {
-                (least, best) = (cut, Some(tile));
+                (least, best) = (cut, Some(home));
+            }
+            if least == 0 {
+                break;
             }
         }
         best
@@ -143,22 +154,26 @@ impl<'a> Ladder<'a> {
         Ok(window)
     }
 
-    /// Homes that an existing plain value can be copied to for the sake of a window: each with the order of axes in which it is
-    /// dense, lanes first, and the value's own axes over it.
-    pub fn homes(&self, value: &'a Value) -> impl Iterator<Item = ([usize; 4], Home, View)> + use<'a, '_> {
-        let rule = Tile::by_rule(&value.shape, self.limits, self.options);
-        let rtiles = [rule].into_iter().chain(tiles(&value.shape, rule)).map(|tile| ([0, 1, 2, 3], tile));
-        let rows = Tile { row_axis: 1, strip: 1 };
-        let turned = [[1, 0, 2, 3], [2, 0, 1, 3], [3, 0, 1, 2]].map(|order| (order, rows));
-        rtiles.chain(turned).filter_map(|(order, Tile { row_axis, strip })| {
-            let extents = order.map(|axis| value.shape[axis]);
-            let max_x = self.limits.max_image_2d;
-            let layout = Layout::rtile(&extents, value.dtype.lanes(), row_axis, strip, max_x, u32::MAX).ok()?;
-            let mut back = [0; 4];
-            order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
-            let view = layout.view().permute(&back).ok()?;
-            let home = Home::with_layout(value.dtype, layout, self.limits, self.options.storage).ok()?;
-            Some((order, home, view))
+    /// A home for a copy of an existing plain value whose cuts fit a window, and the window there.
+    pub fn home_of_copy(&self, input: &Operand) -> Option<(Home, View)> {
+        let value = self.get(input.value);
+        let orders = [IN_ORDER].into_iter().chain(TURNED);
+        orders.flat_map(|order| self.homes(value, order)).find_map(|home| {
+            let window = self.window(&home, &home.layout.view(), input).ok()?;
+            Some((home, window))
+        })
+    }
+
+    /// Homes of a value with its lanes on the first axis of an order, best first.
+    fn homes(&self, value: &'a Value, order: [usize; 4]) -> impl Iterator<Item = Home> + use<'_, 'a> {
+        let mut back = [0; 4];
+        order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
+        let extents = order.map(|axis| value.shape[axis]);
+        let (limits, options) = (self.limits, self.options);
+        tiles(extents, Tile::by_rule(&extents, limits, options)).filter_map(move |Tile { row_axis, strip }| {
+            let lanes = value.dtype.lanes();
+            let layout = Layout::rtile(&extents, lanes, row_axis, strip, limits.max_image_2d, u32::MAX).ok()?;
+            Home::with_layout(value.dtype, layout.permute(&back).ok()?, limits, options.storage).ok()
         })
     }
 
@@ -171,12 +186,10 @@ impl<'a> Ladder<'a> {
     }
 }
 
-/// The rungs above the rule's tile: other strips of its axis, strips of other axes, single rows.
-fn tiles(shape: &Shape, rule: Tile) -> impl Iterator<Item = Tile> + use<> {
-    let shape = *shape;
+/// The rule's tile, other strips of its axis, strips of other axes, single rows.
+fn tiles(shape: Shape, rule: Tile) -> impl Iterator<Item = Tile> {
     let others = move || (1..4).filter(move |&axis| axis != rule.row_axis && shape[axis] > 1);
     let strips = |row_axis| STRIPS.map(|strip| Tile { row_axis, strip });
-    let rows = move || [rule.row_axis].into_iter().chain(others()).map(|row_axis| Tile { row_axis, strip: 1 });
-    let all = strips(rule.row_axis).into_iter().chain(others().flat_map(strips)).chain(rows());
-    all.filter(move |&tile| tile != rule)
+    let rows = [rule.row_axis].into_iter().chain(others()).map(|row_axis| Tile { row_axis, strip: 1 });
+    [rule].into_iter().chain(strips(rule.row_axis)).chain(others().flat_map(strips)).chain(rows)
 }

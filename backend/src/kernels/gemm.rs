@@ -36,7 +36,7 @@ use super::addressing::constant;
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy};
 use crate::device::Limits;
-use crate::graph::DType;
+use crate::graph::{DType, Desc};
 use crate::layout::Layout;
 
 const TILE_M: u32 = 3;
@@ -172,6 +172,11 @@ fn product(call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
         }
         None => lowered([(Arg::Input(0), &a), (Arg::Input(1), b)], call, reduce),
     }
+}
+
+/// Whether either operand can be the first: B is F32, A of any type of weights.
+pub(super) fn is_symmetric(inputs: &[Desc]) -> bool {
+    inputs.iter().all(|input| input.dtype == DType::F32)
 }
 
 /// The output with its axes exchanged, where its lanes run along n and both operands are of the type that B has.

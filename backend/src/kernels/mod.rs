@@ -14,9 +14,11 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod turned;
 
 pub use addressing::Addressing;
 pub use traffic::{Traffic, invocations, traffic};
+pub use turned::lane_axes;
 
 use dispatch::Builder;
 
@@ -125,7 +127,13 @@ pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> 
     let descriptions = inputs.iter().enumerate().map(|(i, operand)| operand.desc(Arg::Input(i)));
     let descriptions = descriptions.collect::<Result<Vec<_>, _>>()?;
     infer(op, &descriptions, Some(output.desc(Arg::Output)?)).map_err(|e| Refusal(e.to_string()))?;
-    let call = Call { inputs, output, limits };
+    match turned::turned(op, inputs, output) {
+        Some((op, inputs, output)) => by_family(&op, Call { inputs: &inputs, output: &output, limits }),
+        None => by_family(op, Call { inputs, output, limits }),
+    }
+}
+
+fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
         Op::MulMat => gemm::mul_mat(call),
         Op::OutProd => gemm::out_prod(call),

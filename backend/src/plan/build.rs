@@ -335,24 +335,17 @@ impl<'a> Builder<'a> {
     fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
         let source = self.value(value)?;
         let Some(elided) = source.elided.clone() else { return Ok(source) };
-        let v = self.get(value);
-        let by_rule = || Home::of(v.dtype, &v.shape, self.limits, self.options);
-        let home = self.ladder.home(value).map_or_else(by_rule, Ok)?;
+        let home = self.ladder.home(value, None)?;
         let bound = self.copy_to(&source, home, &elided.label)?;
         self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
         self.values[value.index()] = Some(bound.clone());
         Ok(bound)
     }
 
-    /// Copies a value, or a window, to a home of its own. A copy writes along the lanes, so it sees both with those first.
     fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
-        let lanes = home.layout.lane.first().map_or(0, |digit| usize::from(digit.axis));
-        let order: Vec<usize> = [lanes].into_iter().chain((0..home.layout.axes.len()).filter(|&a| a != lanes)).collect();
-        let turned = |view: &View| view.permute(&order).map_err(|e| fail(e.to_string()));
-        let from = self.slots[source.slot].home.operand(&turned(&source.view)?);
-        let to = home.operand(&turned(&home.layout.view())?);
-        let lowered = kernels::lower(&Op::Copy, &[from], &to, self.limits).map_err(|r| fail(r.0))?;
+        let to = home.operand(&home.layout.view());
+        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &to, self.limits)
+            .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
         let dense = self.slot(home, Owner::Arena { offset: 0 });
         self.emit(label, true, lowered, std::slice::from_ref(source), &dense);
         Ok(dense)
@@ -370,11 +363,7 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let chosen = |tile| Home::chosen(v.dtype, &v.shape, tile, self.limits, self.options);
-        let home = match self.layouts.of(id) {
-            None => self.ladder.home(id).map_or_else(|| chosen(None), Ok)?,
-            tile => chosen(tile)?,
-        };
+        let home = self.ladder.home(id, self.layouts.of(id))?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {

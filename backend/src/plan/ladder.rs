@@ -6,27 +6,23 @@
 //! 1. another R-Tile: as many rows in a strip as its cuts divide by, 3 for sequences of 129 tokens;
 //! 2. another choice of tiled axes;
 //! 3. a sub-tile: strips of one row, which every cut falls between;
-//! 4. for a product of plain operands, the same with lanes along its other axis: cuts of axis 0 within a texel.
+//! 4. the same with lanes along another axis, where the op that computes the value can write so: cuts of axis 0 within a texel.
 //!
 //! Only a value that exists already is copied to such a home. A copy may turn the lanes of any value along any axis; kernels read
 //! such a window element by element.
 
 use crate::device::Limits;
-use crate::graph::{self, DType, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
+use crate::graph::{self, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
 use crate::kernels;
 use crate::layout::{Layout, View};
 
-use super::{Home, PlanOptions, Tile};
+use super::{Home, PlanError, PlanOptions, Tile};
 
 /// Rows of a strip, best first; kernels fetch four rows at a time.
 const STRIPS: [u32; 3] = [4, 3, 2];
 
 /// Largest growth of a value for the sake of its windows.
 const MOST_GROWTH: f64 = 1.10;
-
-/// Orders of axes with the lanes on each of them.
-const IN_ORDER: [usize; 4] = [0, 1, 2, 3];
-const TURNED: [[usize; 4]; 3] = [[1, 0, 2, 3], [2, 0, 1, 3], [3, 0, 1, 2]];
 
 /// What the readers of a graph's values ask of the homes of those values.
 pub(super) struct Ladder<'a> {
@@ -35,8 +31,8 @@ pub(super) struct Ladder<'a> {
     options: PlanOptions,
     /// Nodes that read each value, each node once.
     readers: Vec<Vec<usize>>,
-    /// Values that F32 products compute: they are written in either direction.
-    either: Vec<bool>,
+    /// Axes that the lanes of each computed value may run along.
+    lane_axes: Vec<&'static [usize]>,
     /// Values that are written in place: their content changes within the run.
     changing: Vec<bool>,
 }
@@ -45,7 +41,7 @@ impl<'a> Ladder<'a> {
     pub fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions) -> Self {
         let mut readers = vec![Vec::new(); graph.values.len()];
         let mut changing = vec![false; graph.values.len()];
-        let mut either = vec![false; graph.values.len()];
+        let mut lane_axes: Vec<&[usize]> = vec![&[0]; graph.values.len()];
         for (at, node) in graph.nodes.iter().enumerate() {
             for input in &node.inputs {
                 let of: &mut Vec<usize> = &mut readers[input.value.index()];
@@ -53,13 +49,15 @@ impl<'a> Ladder<'a> {
                     of.push(at);
                 }
             }
-            let is_f32 = |input: &Operand| graph.values[input.value.index()].dtype == DType::F32;
-            either[node.output.index()] = matches!(node.op, Op::MulMat | Op::OutProd) && node.inputs.iter().all(is_f32);
+            let desc = |input: &Operand| graph::Desc { shape: input.shape, ..graph.values[input.value.index()].desc() };
+            let inputs: Vec<_> = node.inputs.iter().map(desc).collect();
+            let output = node.output.index();
+            lane_axes[output] = kernels::lane_axes(&node.op, &inputs, &graph.values[output].desc());
             for id in node.updates.iter().chain([&node.output]) {
                 changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
             }
         }
-        Self { graph, limits, options, readers, either, changing }
+        Self { graph, limits, options, readers, lane_axes, changing }
     }
 
     /// Whether the content of a value changes within the run.
@@ -84,33 +82,34 @@ impl<'a> Ladder<'a> {
         }
     }
 
-    /// The home of a computed value where the rule's cuts windows of its readers: the first of the ladder with the fewest bytes of
-    /// windows cut. Nothing where the rule's does as well.
-    pub fn home(&self, id: ValueId) -> Option<Home> {
+    /// The home of a value: with the tile that was chosen for it, or the rule's, unless that cuts windows of its readers. Then the
+    /// first of the ladder with the fewest bytes of windows cut, if the value is free to live anywhere.
+    ///
+    /// # Errors
+    /// No storage can hold it.
+    pub fn home(&self, id: ValueId, chosen: Option<Tile>) -> Result<Home, PlanError> {
         let value = self.get(id);
+        let home = Home::chosen(value.dtype, &value.shape, chosen, self.limits, self.options)?;
         let is_free = value.kind == Kind::Computed && !self.graph.kept.contains(&id);
         if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
-            return None;
+            return Ok(home);
         }
-        let rule = Home::of(value.dtype, &value.shape, self.limits, self.options).ok()?;
-        let mut least = self.cut(id, &rule, &rule.layout.view());
+        let most = MOST_GROWTH * home.bytes() as f64;
+        let (mut least, mut best) = (self.cut(id, &home, &home.layout.view()), home);
         if least == 0 {
-            return None;
+            return Ok(best);
         }
-        let most = MOST_GROWTH * rule.bytes() as f64;
-        let turned = if self.either[id.index()] { &TURNED[..1] } else { &[] };
-        let orders = [IN_ORDER].into_iter().chain(turned.iter().copied());
-        let mut best = None;
-        for home in orders.flat_map(|order| self.homes(value, order)).filter(|home| home.bytes() as f64 <= most) {
+        let lane_axes = self.lane_axes[id.index()].iter();
+        for home in lane_axes.flat_map(|&axis| self.homes(value, axis)).filter(|home| home.bytes() as f64 <= most) {
             let cut = self.cut(id, &home, &home.layout.view());
             if cut < least {
-                (least, best) = (cut, Some(home));
+                (least, best) = (cut, home);
             }
             if least == 0 {
                 break;
             }
         }
-        best
+        Ok(best)
     }
 
     /// Bytes of the windows that readers of a value cannot use as coordinates, with the value seen at `view` in `home`.
@@ -157,17 +156,17 @@ impl<'a> Ladder<'a> {
     /// A home for a copy of an existing plain value whose cuts fit a window, and the window there.
     pub fn home_of_copy(&self, input: &Operand) -> Option<(Home, View)> {
         let value = self.get(input.value);
-        let orders = [IN_ORDER].into_iter().chain(TURNED);
-        orders.flat_map(|order| self.homes(value, order)).find_map(|home| {
+        (0..4).flat_map(|lanes| self.homes(value, lanes)).find_map(|home| {
             let window = self.window(&home, &home.layout.view(), input).ok()?;
             Some((home, window))
         })
     }
 
-    /// Homes of a value with its lanes on the first axis of an order, best first.
-    fn homes(&self, value: &'a Value, order: [usize; 4]) -> impl Iterator<Item = Home> + use<'_, 'a> {
-        let mut back = [0; 4];
-        order.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
+    /// Homes of a value with its lanes on an axis, best first.
+    fn homes(&self, value: &'a Value, lanes: usize) -> impl Iterator<Item = Home> + use<'_, 'a> {
+        let (mut order, mut back) = ([0, 1, 2, 3], [0, 1, 2, 3]);
+        order[..=lanes].rotate_right(1);
+        back[..=lanes].rotate_left(1);
         let extents = order.map(|axis| value.shape[axis]);
         let (limits, options) = (self.limits, self.options);
         tiles(extents, Tile::by_rule(&extents, limits, options)).filter_map(move |Tile { row_axis, strip }| {

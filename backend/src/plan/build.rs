@@ -297,7 +297,17 @@ impl<'a> Builder<'a> {
             return Err(fail(format!("no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}")));
         };
         let source = self.value(input.value)?;
-        let copy = self.copy_to(&source, home, label)?;
+        let copy = match self.copy_to(&source, home.clone(), label) {
+            // Another shape and other lanes take a copy each.
+            Err(_) => {
+                let mut shape = [1; 4];
+                shape.iter_mut().zip(home.layout.extents()).for_each(|(extent, n)| *extent = n);
+                let regrouped = Home::of(value.dtype, &shape, self.limits, self.options)?;
+                let regrouped = self.copy_to(&source, regrouped, label)?;
+                self.copy_to(&regrouped, home, label)?
+            }
+            copied => copied?,
+        };
         Ok(self.copied(input, Bound { view: window, ..copy }, why))
     }
 

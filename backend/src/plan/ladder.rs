@@ -153,26 +153,29 @@ impl<'a> Ladder<'a> {
         Ok(window)
     }
 
-    /// A home for a copy of an existing plain value whose cuts fit a window, and the window there.
+    /// A home for a copy of an existing plain value whose cuts fit a window, and the window there: of the value's own shape, or
+    /// of the shape whose axes the window steps along.
     pub fn home_of_copy(&self, input: &Operand) -> Option<(Home, View)> {
         let value = self.get(input.value);
-        (0..4).flat_map(|lanes| self.homes(value, lanes)).find_map(|home| {
+        let regrouped = regrouped(input, &value.shape).map(|shape| Value { shape, ..value.clone() });
+        let shapes = [value].into_iter().chain(&regrouped);
+        shapes.flat_map(|value| (0..4).flat_map(|lanes| self.homes(value, lanes))).find_map(|home| {
             let window = self.window(&home, &home.layout.view(), input).ok()?;
             Some((home, window))
         })
     }
 
     /// Homes of a value with its lanes on an axis, best first.
-    fn homes(&self, value: &'a Value, lanes: usize) -> impl Iterator<Item = Home> + use<'_, 'a> {
+    fn homes(&self, value: &Value, lanes: usize) -> impl Iterator<Item = Home> + use<> {
         let (mut order, mut back) = ([0, 1, 2, 3], [0, 1, 2, 3]);
         order[..=lanes].rotate_right(1);
         back[..=lanes].rotate_left(1);
         let extents = order.map(|axis| value.shape[axis]);
-        let (limits, options) = (self.limits, self.options);
-        tiles(extents, Tile::by_rule(&extents, limits, options)).filter_map(move |Tile { row_axis, strip }| {
-            let lanes = value.dtype.lanes();
-            let layout = Layout::rtile(&extents, lanes, row_axis, strip, limits.max_image_2d, u32::MAX).ok()?;
-            Home::with_layout(value.dtype, layout.permute(&back).ok()?, limits, options.storage).ok()
+        let (dtype, storage, max_x) = (value.dtype, self.options.storage, self.limits.max_image_2d);
+        let limits = self.limits.clone();
+        tiles(extents, Tile::by_rule(&extents, self.limits, self.options)).filter_map(move |Tile { row_axis, strip }| {
+            let layout = Layout::rtile(&extents, dtype.lanes(), row_axis, strip, max_x, u32::MAX).ok()?;
+            Home::with_layout(dtype, layout.permute(&back).ok()?, &limits, storage).ok()
         })
     }
 
@@ -183,6 +186,23 @@ impl<'a> Ladder<'a> {
     fn bytes(&self, id: ValueId, shape: &Shape) -> u64 {
         graph::Desc { dtype: self.get(id).dtype, shape: *shape }.bytes()
     }
+}
+
+/// The shape over a value's elements whose axes a window steps along, if each of its strides is a multiple of the one before.
+fn regrouped(window: &Operand, value: &Shape) -> Option<Shape> {
+    let axes = window.shape.into_iter().zip(window.strides);
+    let mut cuts: Vec<u64> = axes.filter(|&(n, stride)| n > 1 && stride > 0).map(|(_, stride)| stride).collect();
+    cuts.extend([1, graph::elements(value)]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut shape = [1; 4];
+    if cuts.len() > shape.len() + 1 {
+        return None;
+    }
+    for (extent, cut) in shape.iter_mut().zip(cuts.windows(2)) {
+        *extent = u32::try_from(cut[1] / cut[0]).ok().filter(|_| cut[1].is_multiple_of(cut[0]))?;
+    }
+    Some(shape)
 }
 
 /// The rule's tile, other strips of its axis, strips of other axes, single rows.

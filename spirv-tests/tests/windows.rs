@@ -73,7 +73,8 @@ struct Read {
 
 impl Read {
     fn new(number: u32) -> Self {
-        let mut read = Self { graph: Graph::new(), data: Vec::new(), result: Graph::new().external("", DType::F32, [1; 4]) };
+        let mut read =
+            Self { graph: Graph::new(), data: Vec::new(), result: Graph::new().external("", DType::F32, [1; 4]) };
         let mut c = Choices(number);
         let [m, n, k] = [1 + c.below(14), 1 + c.below(9), 1 + c.below(7)];
         let [b, d] = [1 + c.below(3), 1 + c.below(2)];
@@ -141,7 +142,8 @@ fn values_placed_for_their_windows_are_right() {
             let plan = device.engine().plan(&graph).unwrap_or_else(|e| panic!("{storage:?} {number}: {e}"));
             turned += plan.slots.iter().filter(|slot| slot.home.layout.lane.iter().any(|d| d.axis > 0)).count();
             let run = |device: &dyn Device| -> Vec<f64> {
-                let outcome = device.run(&graph, &data, &[result]).unwrap_or_else(|e| panic!("{storage:?} {number}: {e}"));
+                let outcome =
+                    device.run(&graph, &data, &[result]).unwrap_or_else(|e| panic!("{storage:?} {number}: {e}"));
                 decode(DType::F32, &outcome.bytes[0]).expect("floats")
             };
             let (got, expected) = (run(&device), run(&Reference::faithful()));

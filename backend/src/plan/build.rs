@@ -255,7 +255,9 @@ impl<'a> Builder<'a> {
     /// Whether a kernel can copy these positions to a home of the value's own.
     fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
         let home = Home::of(value.dtype, &value.shape, self.limits, self.options).map_err(|e| e.to_string())?;
-        kernels::lower(&Op::Copy, &[self.operand(bound)], &home.operand(&home.layout.view()), self.limits).map(drop).map_err(|r| r.0)
+        kernels::lower(&Op::Copy, &[self.operand(bound)], &home.operand(&home.layout.view()), self.limits)
+            .map(drop)
+            .map_err(|r| r.0)
     }
 
     /// An operand as coordinates, where any R-Tile allows it.
@@ -294,7 +296,9 @@ impl<'a> Builder<'a> {
         let Some((home, window)) = self.ladder.home_of_copy(input) else {
             let Value { shape, .. } = value;
             let graph::Operand { shape: window, strides, .. } = input;
-            return Err(fail(format!("no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}")));
+            return Err(fail(format!(
+                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
+            )));
         };
         let source = self.value(input.value)?;
         let copy = match self.copy_to(&source, home.clone(), label) {

@@ -174,7 +174,12 @@ type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
 impl<'a> Prices<'a> {
     /// Prices of a machine, of which nothing is known yet.
     pub fn new(profile: &'a Profile, case: Case) -> Self {
-        Self { machine: Machine { profile, case }, known: HashMap::new(), coverages: HashMap::new(), addresses: HashMap::new() }
+        Self {
+            machine: Machine { profile, case },
+            known: HashMap::new(),
+            coverages: HashMap::new(),
+            addresses: HashMap::new(),
+        }
     }
 
     /// The costs of steps in their order.
@@ -211,13 +216,7 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     /// The cost of a dispatch, without launch and barrier.
-    fn dispatch(
-        &self,
-        step: &Step,
-        flops: u64,
-        coverages: &mut Coverages,
-        addresses: &mut Addresses,
-    ) -> StepCost {
+    fn dispatch(&self, step: &Step, flops: u64, coverages: &mut Coverages, addresses: &mut Addresses) -> StepCost {
         let (p, case) = (self.profile, self.case);
         let subgroup = p.subgroups[0];
         let accesses: Vec<Access> = step.args.iter().map(|&(_, access)| access).collect();

@@ -173,10 +173,12 @@ impl<'a> Ladder<'a> {
         let extents = order.map(|axis| value.shape[axis]);
         let (dtype, storage, max_x) = (value.dtype, self.options.storage, self.limits.max_image_2d);
         let limits = self.limits.clone();
-        tiles(extents, Tile::by_rule(&extents, self.limits, self.options)).filter_map(move |Tile { row_axis, strip }| {
-            let layout = Layout::rtile(&extents, dtype.lanes(), row_axis, strip, max_x, u32::MAX).ok()?;
-            Home::with_layout(dtype, layout.permute(&back).ok()?, &limits, storage).ok()
-        })
+        tiles(extents, Tile::by_rule(&extents, self.limits, self.options)).filter_map(
+            move |Tile { row_axis, strip }| {
+                let layout = Layout::rtile(&extents, dtype.lanes(), row_axis, strip, max_x, u32::MAX).ok()?;
+                Home::with_layout(dtype, layout.permute(&back).ok()?, &limits, storage).ok()
+            },
+        )
     }
 
     fn get(&self, id: ValueId) -> &'a Value {

@@ -8,11 +8,8 @@ use crate::device::{LimitsClamp, Profile};
 
 /// Measured on the Adreno 660, an addition taking 1: shifts and masks 1, products 4, a whole division of unsigned words 24. The high
 /// half of a product was not measured; it is built of products of 16 bits, and less than that division.
-const INTEGERS: IntegerCosts = IntegerCosts {
-    simple: Estimate::known(1.0),
-    mul: Estimate::known(4.0),
-    mul_high: Estimate::range(4.0, 8.0, 24.0),
-};
+const INTEGERS: IntegerCosts =
+    IntegerCosts { simple: Estimate::known(1.0), mul: Estimate::known(4.0), mul_high: Estimate::range(4.0, 8.0, 24.0) };
 
 /// Image size and the 128 MiB binding range as the driver reports them; field reports of LoRA training on this chip found that
 /// the *sum* of a dispatch's buffers is capped at 128 MiB too, so the preset takes the strict reading. 32 KiB of shared memory and

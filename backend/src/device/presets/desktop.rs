@@ -17,11 +17,8 @@ const XE_INTEGERS: IntegerCosts = IntegerCosts {
 };
 
 /// 64 additions, shifts or products a cycle to 128 multiply-adds on f32 (CUDA programming guide, arithmetic throughput, 9.0).
-const H200_INTEGERS: IntegerCosts = IntegerCosts {
-    simple: Estimate::known(2.0),
-    mul: Estimate::known(2.0),
-    mul_high: Estimate::range(2.0, 4.0, 4.0),
-};
+const H200_INTEGERS: IntegerCosts =
+    IntegerCosts { simple: Estimate::known(2.0), mul: Estimate::known(2.0), mul_high: Estimate::range(2.0, 4.0, 4.0) };
 
 /// AMD in wave64 mode (GCN, and RDNA by request): 64 lanes, images of 16384 texels, 1024 invocations, and the 32 KiB of
 /// shared memory that all of its drivers grant. From Vega 8 over RX 5700 XT to RX 7900 XTX.

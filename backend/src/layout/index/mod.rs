@@ -43,7 +43,11 @@ enum Kind {
     /// The low bits.
     Low(Expr, u32),
     /// The high part of a product of double width: `x * multiplier >> shift`.
-    MulHigh { x: Expr, multiplier: u64, shift: u32 },
+    MulHigh {
+        x: Expr,
+        multiplier: u64,
+        shift: u32,
+    },
 }
 
 impl Expr {

@@ -52,13 +52,11 @@ fn expression(indices: &[Expr], steps: &[Step]) -> Expr {
 }
 
 const SMALL: [u32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 18, 24];
-const LARGE: [u32; 20] = [
-    1, 2, 3, 4, 5, 7, 12, 64, 96, 127, 129, 255, 1000, 4095, 4096, 32_767, 32_769, 65_535, 65_536, 4_194_303,
-];
+const LARGE: [u32; 20] =
+    [1, 2, 3, 4, 5, 7, 12, 64, 96, 127, 129, 255, 1000, 4095, 4096, 32_767, 32_769, 65_535, 65_536, 4_194_303];
 
 /// Extents on both sides of the limits that the rules speak of.
-const EDGES: [u32; 9] =
-    [32_767, 32_768, 32_769, 65_535, 65_536, 65_537, 4_194_303, 4_194_304, 4_194_305];
+const EDGES: [u32; 9] = [32_767, 32_768, 32_769, 65_535, 65_536, 65_537, 4_194_303, 4_194_304, 4_194_305];
 
 /// Indices near the ends of an extent and near multiples of the constants.
 fn edges(extent: u32) -> Vec<u32> {
@@ -260,7 +258,10 @@ fn l9_heads_cost_no_division() {
     let layout = Layout::rtile(&[64 * 9, 96, 1, 1], 4, 1, 4, 16384, 16384).unwrap();
     let view = layout.view().reshape(&[64, 9, 96, 1]).unwrap().permute(&[0, 2, 1, 3]).unwrap();
     let [x, y, lane] = view.coordinates();
-    assert_eq!([x.to_string(), y.to_string(), lane.to_string()], ["64 * i2 + 4 * (i0 / 4) + i1 % 4", "i1 / 4", "i0 % 4"]);
+    assert_eq!(
+        [x.to_string(), y.to_string(), lane.to_string()],
+        ["64 * i2 + 4 * (i0 / 4) + i1 % 4", "i1 / 4", "i0 % 4"]
+    );
     assert_eq!(Ops::of(&[x.clone(), y.clone(), lane]), Ops { simple: 8, mul: 0, mul_high: 0 });
     let tripled = x.add(&y.mul(3));
     assert_eq!(Ops::of(&[tripled]).mul, 1);

@@ -20,7 +20,11 @@ fn slow_memory() -> Profile {
         invocations: Estimate::known(1.0),
         flops_f32: fast,
         flops_f16: fast,
-        integers: IntegerCosts { simple: Estimate::known(1.0), mul: Estimate::known(4.0), mul_high: Estimate::known(8.0) },
+        integers: IntegerCosts {
+            simple: Estimate::known(1.0),
+            mul: Estimate::known(4.0),
+            mul_high: Estimate::known(8.0),
+        },
         texels: fast,
         buffer_bytes: fast,
         l2_rate: fast,

@@ -12,7 +12,7 @@ use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
 use crate::kernels::{self, Arg, Lowered, Operand};
 use crate::layout::View;
 
-use super::ladder::Ladder;
+use super::ladder::{Chain, Ladder};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
 
@@ -121,6 +121,9 @@ struct Elided {
     /// Index into the report's transforms.
     transform: usize,
     label: String,
+    chain: Chain,
+    /// Whether a kernel can read all of it as it stands. If not, all of its readers can read what they want.
+    is_readable: bool,
 }
 
 struct Builder<'a> {
@@ -233,22 +236,48 @@ impl<'a> Builder<'a> {
             self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
             return Ok(false);
         }
-        let Placed { bound: source, verdict } = self.window(input, label)?;
-        self.record(input, label, verdict);
-        let view = source.view.strided(&to.shape, &graph::linear_strides(&to.shape), 0).map_err(|e| e.to_string());
-        let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
-        let bound = view.map(|view| Bound { slot: source.slot, view, elided: Some(elided) });
-        // A reader may yet need the copy made, from the very positions that stand for it.
-        match bound.and_then(|bound| self.copyable(&bound, to).map(|()| bound)) {
-            Ok(bound) => {
+        let mut source = self.value(input.value)?;
+        let mut elided = self.positions(&source, input, node.output);
+        if let Err(why) = elided {
+            // The copy is made, or from what its window is copied to.
+            let Placed { bound, verdict } = self.window(input, label)?;
+            self.record(input, label, verdict);
+            source = bound;
+            let all = graph::Operand::whole(input.value, input.shape);
+            elided = self.positions(&Bound { elided: None, ..source.clone() }, &all, node.output).map_err(|_| why);
+        } else if !input.is_whole(&self.get(input.value).shape) {
+            self.record(input, label, Some(Verdict::Eliminated));
+        }
+        match elided {
+            Ok((view, chain, is_readable)) => {
+                let elided = Elided { transform: self.transforms.len(), label: label.to_owned(), chain, is_readable };
                 self.transforms.push(transform);
-                self.values[node.output.index()] = Some(bound);
+                self.values[node.output.index()] = Some(Bound { slot: source.slot, view, elided: Some(elided) });
                 Ok(true)
             }
             Err(why) => {
                 self.transforms.push(Transform { verdict: Verdict::Explicit(why), ..transform });
                 Ok(false)
             }
+        }
+    }
+
+    /// What stands for a copy of a window: positions of its source, by their chain, and whether a kernel reads all of them. A reader
+    /// may yet need the copy made, from these very positions, unless every one sees what it wants.
+    fn positions(&self, source: &Bound, input: &graph::Operand, copy: ValueId) -> Result<(View, Chain, bool), String> {
+        let to = self.get(copy);
+        let before = source.elided.as_ref().map(|elided| &elided.chain);
+        let chain = Chain::of_copy(&source.view, before, input, &to.shape).map_err(|e| e.to_string())?;
+        let readable = chain.view().map_err(|e| e.to_string()).and_then(|view| {
+            let bound = Bound { slot: source.slot, view: view.clone(), elided: None };
+            self.copyable(&bound, to).map(|()| view)
+        });
+        match readable {
+            Ok(view) => Ok((view, chain, true)),
+            Err(_) if self.ladder.is_seen(copy, &self.slots[source.slot].home, &chain) => {
+                Ok((source.view.clone(), chain, false))
+            }
+            Err(why) => Err(why),
         }
     }
 
@@ -267,10 +296,18 @@ impl<'a> Builder<'a> {
         }
         let bound = self.value(input.value)?;
         if input.is_whole(&self.get(input.value).shape) {
-            return Ok(Placed { bound, verdict: None });
+            return match &bound.elided {
+                Some(elided) if !elided.is_readable => self.materialise(input.value, "no kernel reads all of it"),
+                _ => Ok(bound),
+            }
+            .map(|bound| Placed { bound, verdict: None });
         }
         let seen = |this: &Self, bound: Bound| {
-            let view = this.ladder.window(&this.slots[bound.slot].home, &bound.view, input)?;
+            let home = &this.slots[bound.slot].home;
+            let view = match &bound.elided {
+                None => this.ladder.window(home, &bound.view, input)?,
+                Some(elided) => this.ladder.window_of_chain(home, &elided.chain, input)?,
+            };
             Ok(Placed { bound: Bound { view, ..bound }, verdict: Some(Verdict::Eliminated) })
         };
         let why: String = match seen(self, bound.clone()) {
@@ -349,6 +386,9 @@ impl<'a> Builder<'a> {
     fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
         let source = self.value(value)?;
         let Some(elided) = source.elided.clone() else { return Ok(source) };
+        if !elided.is_readable {
+            return Err(PlanError::Node { node: elided.label, why: why.to_owned() });
+        }
         let home = self.ladder.home(value, None)?;
         let bound = self.copy_to(&source, home, &elided.label)?;
         self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());

@@ -14,7 +14,7 @@
 use crate::device::Limits;
 use crate::graph::{self, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
 use crate::kernels;
-use crate::layout::{Layout, View};
+use crate::layout::{Illegal, Layout, View};
 
 use super::{Home, PlanError, PlanOptions, Tile};
 
@@ -23,6 +23,40 @@ const STRIPS: [u32; 3] = [4, 3, 2];
 
 /// Largest growth of a value for the sake of its windows.
 const MOST_GROWTH: f64 = 1.10;
+
+/// Copies that are not made, one after the other, as numbers of elements of the value that was placed: only the window at the end has
+/// to regroup that value's digits, whatever the steps between would cut.
+#[derive(Clone)]
+pub(super) struct Chain {
+    base: View,
+    numbers: View,
+}
+
+impl Chain {
+    /// The result of a copy, of this shape, of a window over what `chain` shows, or over all of `base`.
+    ///
+    /// # Errors
+    /// The numbers are no digits.
+    pub fn of_copy(base: &View, chain: Option<&Self>, input: &Operand, shape: &Shape) -> Result<Self, Illegal> {
+        let whole = || Ok(Self { base: base.clone(), numbers: Layout::linear(&base.extents())?.view() });
+        let Self { base, numbers } = chain.map_or_else(whole, |chain| Ok(chain.clone()))?.window(input)?;
+        let numbers = numbers.strided(shape, &graph::linear_strides(shape), 0)?;
+        Ok(Self { base, numbers })
+    }
+
+    fn window(&self, input: &Operand) -> Result<Self, Illegal> {
+        let numbers = self.numbers.strided(&input.shape, &input.strides, input.offset)?;
+        Ok(Self { base: self.base.clone(), numbers })
+    }
+
+    /// Where the elements are.
+    ///
+    /// # Errors
+    /// The chain does not regroup the digits.
+    pub fn view(&self) -> Result<View, Illegal> {
+        self.base.compose(&self.numbers)
+    }
+}
 
 /// What the readers of a graph's values ask of the homes of those values.
 pub(super) struct Ladder<'a> {
@@ -95,13 +129,13 @@ impl<'a> Ladder<'a> {
             return Ok(home);
         }
         let most = MOST_GROWTH * home.bytes() as f64;
-        let (mut least, mut best) = (self.cut(id, &home, &home.layout.view()), home);
+        let (mut least, mut best) = (self.cut(id, &home, &home.layout.view(), None), home);
         if least == 0 {
             return Ok(best);
         }
         let lane_axes = self.lane_axes[id.index()].iter();
         for home in lane_axes.flat_map(|&axis| self.homes(value, axis)).filter(|home| home.bytes() as f64 <= most) {
-            let cut = self.cut(id, &home, &home.layout.view());
+            let cut = self.cut(id, &home, &home.layout.view(), None);
             if cut < least {
                 (least, best) = (cut, home);
             }
@@ -112,35 +146,44 @@ impl<'a> Ladder<'a> {
         Ok(best)
     }
 
-    /// Bytes of the windows that readers of a value cannot use as coordinates, with the value seen at `view` in `home`.
-    fn cut(&self, id: ValueId, home: &Home, view: &View) -> u64 {
+    /// Bytes of the windows that readers of a value cannot use as coordinates, with the value seen at `view` in `home`, or through a
+    /// chain of copies.
+    fn cut(&self, id: ValueId, home: &Home, view: &View, chain: Option<&Chain>) -> u64 {
         let mut bytes = 0;
         for &reader in &self.readers[id.index()] {
             let node = &self.graph.nodes[reader];
             let passes_on = node.op == Op::Copy && self.must_copy(node).is_none();
             for input in node.inputs.iter().filter(|input| input.value == id) {
-                let is_whole = input.is_whole(&self.get(id).shape);
-                if is_whole && !passes_on {
-                    continue;
-                }
-                let window = if is_whole { Ok(view.clone()) } else { self.window(home, view, input) };
-                bytes += match window {
-                    Err(_) => self.bytes(id, &input.shape),
-                    Ok(window) if passes_on => self.cut_of_copy(node.output, home, &window),
-                    Ok(_) => 0,
+                let fits = match chain {
+                    _ if passes_on => {
+                        bytes += self.cut_of_copy(node, home, view, chain);
+                        continue;
+                    }
+                    None => input.is_whole(&self.get(id).shape) || self.window(home, view, input).is_ok(),
+                    Some(chain) => self.window_of_chain(home, chain, input).is_ok(),
                 };
+                bytes += if fits { 0 } else { self.bytes(id, &input.shape) };
             }
         }
         bytes
     }
 
-    /// The same for a copy that is not made: its result is the positions of `source`.
-    fn cut_of_copy(&self, copy: ValueId, home: &Home, source: &View) -> u64 {
-        let shape = &self.get(copy).shape;
-        match source.strided(shape, &graph::linear_strides(shape), 0) {
-            Ok(view) => self.cut(copy, home, &view),
-            Err(_) => self.bytes(copy, shape),
+    /// The same for a copy that is not made: nothing where every reader sees what it wants through the chain.
+    fn cut_of_copy(&self, copy: &Node, home: &Home, view: &View, chain: Option<&Chain>) -> u64 {
+        let to = copy.output;
+        let Ok(chain) = Chain::of_copy(view, chain, &copy.inputs[0], &self.get(to).shape) else {
+            return self.bytes(to, &self.get(to).shape);
+        };
+        match self.cut(to, home, view, Some(&chain)) {
+            0 => 0,
+            bytes if chain.view().is_ok_and(|view| kernels::takes(&home.operand(&view)).is_ok()) => bytes,
+            _ => self.bytes(to, &self.get(to).shape),
         }
+    }
+
+    /// Whether every reader of a value that is the positions of a chain sees what it wants.
+    pub fn is_seen(&self, id: ValueId, home: &Home, chain: &Chain) -> bool {
+        self.cut(id, home, &chain.base, Some(chain)) == 0
     }
 
     /// A window over a value that is seen at `view` in `home`, as coordinates that a kernel takes.
@@ -148,9 +191,15 @@ impl<'a> Ladder<'a> {
     /// # Errors
     /// The cut that the digits do not have, or the limit of kernels.
     pub fn window(&self, home: &Home, view: &View, input: &Operand) -> Result<View, String> {
-        let window = view.strided(&input.shape, &input.strides, input.offset).map_err(|e| e.to_string())?;
-        kernels::takes(&home.operand(&window)).map_err(|refusal| refusal.0)?;
-        Ok(window)
+        taken(home, view.strided(&input.shape, &input.strides, input.offset))
+    }
+
+    /// The same through a chain of copies that are not made.
+    ///
+    /// # Errors
+    /// As [`Ladder::window`].
+    pub fn window_of_chain(&self, home: &Home, chain: &Chain, input: &Operand) -> Result<View, String> {
+        taken(home, chain.window(input).and_then(|window| window.view()))
     }
 
     /// A home for a copy of an existing plain value whose cuts fit a window, and the window there: of the value's own shape, or
@@ -188,6 +237,13 @@ impl<'a> Ladder<'a> {
     fn bytes(&self, id: ValueId, shape: &Shape) -> u64 {
         graph::Desc { dtype: self.get(id).dtype, shape: *shape }.bytes()
     }
+}
+
+/// A view that a kernel takes.
+fn taken(home: &Home, view: Result<View, Illegal>) -> Result<View, String> {
+    let view = view.map_err(|illegal| illegal.to_string())?;
+    kernels::takes(&home.operand(&view)).map_err(|refusal| refusal.0)?;
+    Ok(view)
 }
 
 /// The shape over a value's elements whose axes a window steps along, if each of its strides is a multiple of the one before.

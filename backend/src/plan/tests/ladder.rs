@@ -8,7 +8,7 @@ use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, Unary, ValueId, elements};
 use crate::kernels::{Addressing, lane_axes};
 use crate::layout::{Layout, Position};
-use crate::plan::{Plan, PlanOptions, plan};
+use crate::plan::{Home, Plan, PlanOptions, plan};
 
 struct Random(u64);
 
@@ -79,8 +79,11 @@ impl Chain {
         self.shown.iter().map(|&id| home.address(&index(id))).collect()
     }
 
-    /// Whether a home that the value's op can write shows the whole chain as coordinates that a kernel takes.
+    /// Whether a home that the value's op can write, and that is at most a tenth larger than the rule's, shows the whole chain as
+    /// coordinates that a kernel takes.
     fn has_home(&self) -> bool {
+        let rule = Home::of(DType::F32, &self.root(), &Limits::for_tests(), PlanOptions::default()).unwrap();
+        let is_small = |home: &Layout| home.slots() * 10 <= rule.layout.slots() * 11;
         let node = &self.graph.nodes[0];
         let inputs: Vec<Desc> = node.inputs.iter().map(|input| Desc::f32(input.shape)).collect();
         let homes = lane_axes(&node.op, &inputs, &Desc::f32(self.root())).iter().flat_map(|&lanes| {
@@ -94,7 +97,7 @@ impl Chain {
                 Layout::rtile(&extents, 4, row_axis, strip, 1 << 14, 1 << 20).unwrap().permute(&back).unwrap()
             })
         });
-        homes.into_iter().any(|home| is_readable(self.shape, &self.positions(&home)))
+        homes.into_iter().filter(is_small).any(|home| is_readable(self.shape, &self.positions(&home)))
     }
 
     /// Asserts that the last step reads the elements where the value's home has them.
@@ -243,6 +246,6 @@ fn the_ladder_is_sound_and_nearly_complete() {
     println!(
         "of {chains} chains {possible} have a home without copies; the planner finds {found}, {eliminated} in all"
     );
-    assert!(possible * 2 > chains, "{possible} of {chains} are possible");
-    assert!(found * 100 >= possible * 60, "{found} of {possible}");
+    assert!(possible * 4 > chains, "{possible} of {chains} are possible");
+    assert!(found * 100 >= possible * 90, "{found} of {possible}");
 }

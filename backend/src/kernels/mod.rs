@@ -4,6 +4,7 @@ mod addressing;
 mod copy;
 mod dispatch;
 mod elementwise;
+mod epilogue;
 mod gather;
 mod gemm;
 mod loss;
@@ -16,6 +17,7 @@ mod tests;
 mod traffic;
 
 pub use addressing::Addressing;
+pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
 pub use traffic::{Traffic, invocations, traffic};
 
 use dispatch::Builder;
@@ -55,6 +57,8 @@ pub enum Arg {
     Output,
     /// Temporary tensor `i` of this lowering.
     Scratch(usize),
+    /// Extra operand `i` of the epilogue.
+    Extra(usize),
 }
 
 impl std::fmt::Display for Arg {
@@ -63,6 +67,7 @@ impl std::fmt::Display for Arg {
             Self::Input(i) => write!(f, "operand {i}"),
             Self::Output => write!(f, "output"),
             Self::Scratch(i) => write!(f, "scratch {i}"),
+            Self::Extra(i) => write!(f, "extra operand {i}"),
         }
     }
 }
@@ -153,6 +158,25 @@ pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> 
         Op::ArgMax => rows::arg_max(call),
         Op::AdamW => optimizer::adamw(call),
     }
+}
+
+/// Lowers an op with what is done in the same dispatch, or says why not.
+///
+/// `inputs` are the op's operands, then those of the second product if there is one. `output` and `extras` are F32 views of the shape of
+/// the op's own result: what repeats there has axes without a digit. Extras that are stored are written like the output, those that
+/// are read may share their storage with any other operand that is read, and with the output where both have the same view.
+///
+/// # Errors
+/// As [`lower`]; or the op's kernel takes no epilogue, the epilogue breaks a rule of [`Epilogue`], or the device binds too few operands.
+pub fn lower_fused(
+    fused: &Fused,
+    inputs: &[Operand],
+    output: &Operand,
+    extras: &[Operand],
+    limits: &Limits,
+) -> Result<Lowered, Refusal> {
+    let _ = (inputs, output, extras, limits);
+    Err(Refusal(format!("{}: takes no epilogue", fused.op.row().name)))
 }
 
 /// What a family's lowering gets; the operands satisfy the op's shape rule.

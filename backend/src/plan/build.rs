@@ -419,6 +419,7 @@ impl<'a> Builder<'a> {
                 Arg::Input(i) => inputs[i].slot,
                 Arg::Output => output.slot,
                 Arg::Scratch(i) => scratch[i],
+                Arg::Extra(i) => unreachable!("an op on its own has no extra operand {i}"),
             };
             self.steps.push(Step {
                 label: label.to_owned(),

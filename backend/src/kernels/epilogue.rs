@@ -3,7 +3,6 @@
 //! An epilogue is a straight program over values: the kernel's own result, extra operands, and the results of earlier steps. The
 //! last step's result goes to the output; any other may go to an extra operand as well.
 
-
 use crate::graph::Op;
 
 /// Extra operands that a fused kernel takes.

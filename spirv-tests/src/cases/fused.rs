@@ -36,6 +36,7 @@ pub fn fused() -> Vec<FusedCase> {
     cases.extend(heads());
     cases.extend(parts());
     cases.push(gated_gradient());
+    cases.extend(pairs());
     cases.extend(other_tiles());
     cases
 }
@@ -301,4 +302,73 @@ fn other_tiles() -> Vec<FusedCase> {
         }
     }
     cases
+}
+
+/// A product beside another, as a low-rank adapter is beside the weight that it adapts: the second one's k is the rank.
+fn pairs() -> Vec<FusedCase> {
+    let mut cases = Vec::new();
+    for (k, m, n, rank) in [(1, 1, 1, 1), (7, 17, 33, 3), (33, 5, 1, 8), (64, 129, 17, 16), (130, 33, 9, 5)] {
+        for (op, second) in [(Op::MulMat, Op::MulMat), (Op::OutProd, Op::OutProd), (Op::MulMat, Op::OutProd)] {
+            for fill in [Fill::Integers, Fill::Floats(1.0)] {
+                let mut s = pair((op, k), (second, rank), [m, n], DType::F32, &fill, 0.5);
+                if second == Op::OutProd {
+                    let residual = s.extra_f32([m, n, 1, 1], fill.clone());
+                    s.store();
+                    s.step(ADD, &[ROOT, residual]);
+                }
+                let second = second.row().name;
+                cases.push(s.case(format!("k {k} m {m} n {n}, beside it {second} k {rank}, {fill:?}")));
+            }
+        }
+    }
+    for dtype in [DType::F16, DType::Q8_0, DType::Q4_1] {
+        cases.push(
+            pair((Op::MulMat, 96), (Op::MulMat, 8), [33, 17], dtype, &Fill::Integers, 2.0)
+                .case(format!("{dtype:?} with an adapter")),
+        );
+    }
+    // The gradient: both products against the transposes of what they were given.
+    let (k, m, n, rank) = (64, 33, 9, 8);
+    let mut s = Setup::new();
+    let inputs =
+        vec![s.input(DType::Q4_1, [k, m, 1, 1], Fill::Integers), s.f32([m, n, 1, 1], Fill::Integers).transpose()];
+    let mut s = FusedSetup::new(s, Op::OutProd, inputs);
+    let down = s.setup().f32([k, rank, 1, 1], Fill::Integers);
+    let dy = s.setup().f32([rank, n, 1, 1], Fill::Integers).transpose();
+    s.second(Op::OutProd, vec![down, dy], 0.25);
+    cases.push(s.case("Q4_1, gradient with an adapter"));
+    // Heads that share matrices, and a weight in another dtype beside F32.
+    let mut s = product(Op::MulMat, DType::F32, [12, 9, 3, 1], [12, 5, 9, 2], &Fill::Integers);
+    let a = s.setup().input(DType::F16, [7, 9, 1, 2], Fill::Integers);
+    let b = s.setup().f32([7, 5, 9, 2], Fill::Integers);
+    s.second(Op::MulMat, vec![a, b], -1.0);
+    cases.push(s.case("shared heads, F16 beside"));
+    // In parts, the first of which has the second product.
+    let mut s = pair((Op::MulMat, 8201), (Op::MulMat, 8), [9, 5], DType::F32, &Fill::Integers, 0.5);
+    let bias = s.extra_f32([9, 1, 1, 1], Fill::Integers);
+    s.step(ADD, &[ROOT, bias]);
+    cases.push(s.case("in parts, with an adapter"));
+    cases.push(
+        pair((Op::OutProd, 8201), (Op::MulMat, 3), [9, 5], DType::F32, &Fill::Integers, 2.0)
+            .case("in parts, with an adapter and nothing else"),
+    );
+    cases
+}
+
+/// Two products of the result [m, n], each an op and its k; `dtype` is that of the first weight.
+fn pair(
+    (op, k): (Op, u32),
+    (second, rank): (Op, u32),
+    [m, n]: [u32; 2],
+    dtype: DType,
+    fill: &Fill,
+    scale: f32,
+) -> FusedSetup {
+    // Reduction first for MUL_MAT, last for OUT_PROD.
+    let seen = |op: Op, k: u32, rows: u32| if op == Op::MulMat { [k, rows, 1, 1] } else { [rows, k, 1, 1] };
+    let mut s = product(op, dtype, seen(op, k, m), seen(op, k, n), fill);
+    let inputs =
+        vec![s.setup().f32(seen(second, rank, m), fill.clone()), s.setup().f32(seen(second, rank, n), fill.clone())];
+    s.second(second, inputs, scale);
+    s
 }

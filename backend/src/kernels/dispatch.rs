@@ -24,6 +24,11 @@ const ROW_GROUP: u32 = 256;
 /// Subgroups no larger than this are a processor's vector registers: more invocations than fit one would only take turns.
 pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
 
+/// Operands that a dispatch can have on a device.
+pub fn most_operands(limits: &Limits) -> usize {
+    MAX_OPERANDS.min(limits.max_storage_bindings as usize)
+}
+
 /// A dispatch in the making.
 pub(super) struct Builder<'a> {
     shader: &'static str,
@@ -48,7 +53,7 @@ impl<'a> Builder<'a> {
     /// Binds the next operand slot.
     pub(super) fn operand(mut self, arg: Arg, operand: &Operand, access: Access) -> Result<Self, Refusal> {
         let slot = self.args.len();
-        let most = MAX_OPERANDS.min(self.limits.max_storage_bindings as usize);
+        let most = most_operands(self.limits);
         if slot >= most {
             return Err(Refusal(format!("{arg}: shader {} binds more than {most} operands", self.shader)));
         }

@@ -20,6 +20,8 @@ pub use addressing::Addressing;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
 pub use traffic::{Traffic, invocations, traffic};
 
+pub use dispatch::most_operands;
+
 use dispatch::Builder;
 use epilogue::Tail;
 

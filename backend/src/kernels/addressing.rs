@@ -5,6 +5,7 @@ use super::operand::{
     AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PITCH, STORAGE,
 };
 use crate::graph::{DType, Shape};
+use crate::layout::LineShape;
 
 /// Where the elements of an operand are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,6 +68,44 @@ impl Addressing {
             StorageKind::Buffer => [y.saturating_mul(self.pitch).saturating_add(x), 0],
             StorageKind::Image => [x, y],
         }
+    }
+
+    /// The same places for every index below `reach`, but for a shift by whole lines: what they do not depend on is left out, so that
+    /// operands that lie alike there are equal.
+    pub fn within(&self, reach: Shape, line: LineShape) -> Self {
+        let mut cut = self.clone();
+        let [x, y] = self.place([0; 4]);
+        let mut furthest = u64::from(x);
+        for axis in 0..4 {
+            cut.extents[axis] = self.extents[axis].min(reach[axis]);
+            let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
+            let last = cut.extents[axis].saturating_sub(1) / steps;
+            let [r0, r1, strides @ ..] = self.axes[axis];
+            let digits = [last.min(r0 - 1), (last / r0).min(r1 - 1), last / (r0 * r1)];
+            let mut fields = [r0, r1, 0, 0, 0, 0, 0, 0];
+            if digits[2] == 0 {
+                fields[1] = digits[1] + 1;
+            }
+            if digits[1..] == [0, 0] {
+                fields[0] = digits[0] + 1;
+            }
+            let used = (0..3).filter(|&digit| digits[digit] > 0);
+            for digit in used {
+                let [x, y] = [strides[2 * digit], strides[2 * digit + 1]];
+                let (x, y) = match self.storage {
+                    StorageKind::Buffer => (u64::from(y) * u64::from(self.pitch) + u64::from(x), 0),
+                    StorageKind::Image => (u64::from(x), y),
+                };
+                furthest = furthest.saturating_add(x.saturating_mul(digits[digit].into()));
+                (fields[2 + 2 * digit], fields[3 + 2 * digit]) = (x as u32, y);
+            }
+            cut.axes[axis] = fields;
+        }
+        if u32::try_from(furthest).is_err() {
+            // A buffer of 64 GiB and more, whose texels no number of 32 bits tells apart.
+            return self.clone();
+        }
+        Self { pitch: 0, origin: [x % line.width, y % line.height], ..cut }
     }
 
     /// Bytes of the slots that hold the operand's elements, each counted once however often it is repeated.

@@ -99,6 +99,21 @@ impl Coverage {
 }
 
 impl Loads {
+    /// One past the greatest index along each axis.
+    pub fn reach(&self) -> [u32; 4] {
+        let mut reach = [1; 4];
+        for s in self.lanes.iter().chain(&self.instructions) {
+            reach[s.axis] += s.count.saturating_sub(1) * s.step;
+        }
+        reach
+    }
+
+    /// The same loads without the spreads of one number.
+    pub fn essential(&self) -> Self {
+        let many = |spreads: &[Spread]| spreads.iter().copied().filter(|s| s.count != 1).collect();
+        Self { lanes: many(&self.lanes), instructions: many(&self.instructions), together: self.together }
+    }
+
     /// The index that each lane of each instruction wants.
     pub fn indices(&self) -> impl Iterator<Item = impl Iterator<Item = [u32; 4]>> {
         numbers(&self.instructions)

@@ -108,6 +108,22 @@ impl Addressing {
         Self { pitch: 0, origin: [x % line.width, y % line.height], ..cut }
     }
 
+    /// The places of all indices, counted once: for many questions about a small box.
+    pub fn places(&self) -> Places {
+        let [x, y] = self.place([0; 4]);
+        let axis = |axis: usize| {
+            let lanes = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
+            let moves = (0..self.extents[axis].div_ceil(lanes)).map(|slot| {
+                let mut index = [0; 4];
+                index[axis] = slot * lanes;
+                let [to_x, to_y] = self.place(index);
+                [to_x - x, to_y - y]
+            });
+            (self.extents[axis], lanes, moves.collect())
+        };
+        Places { origin: [x, y], axes: std::array::from_fn(axis) }
+    }
+
     /// Bytes of the slots that hold the operand's elements, each counted once however often it is repeated.
     pub fn bytes(&self) -> u64 {
         let slots = (0..4).map(|axis| {
@@ -122,6 +138,30 @@ impl Addressing {
             u64::from(steps.div_ceil(repeated))
         });
         slots.product::<u64>() * slot_bytes(self.dtype)
+    }
+}
+
+/// Places of a box of indices.
+pub struct Places {
+    origin: [u32; 2],
+    /// Extent of every axis, elements of a slot along it, and the way from the first slot to each.
+    axes: [(u32, u32, Vec<[u32; 2]>); 4],
+}
+
+impl Places {
+    /// As [`Addressing::place`]; nothing outside the extents.
+    pub fn of(&self, index: [u32; 4]) -> Option<[u32; 2]> {
+        let mut at = self.origin;
+        for (i, (extent, lanes, moves)) in index.into_iter().zip(&self.axes) {
+            if i >= *extent {
+                return None;
+            }
+            if *extent > 1 {
+                let [x, y] = moves[(if *lanes == 1 { i } else { i / lanes }) as usize];
+                at = [at[0] + x, at[1] + y];
+            }
+        }
+        Some(at)
     }
 }
 

@@ -227,9 +227,8 @@ impl Machine<'_> {
             let own = lines / case.less(p.interleaved_subgroups) / traffic.len() as f64;
             let key = (t.loads.essential(), t.addressing.within(t.loads.reach(), line), own as usize);
             let coverage = *coverages.entry(key).or_insert_with_key(|(loads, at, own)| {
-                loads.coverage(line, *own, |index| {
-                    (0..4).all(|axis| index[axis] < at.extents[axis]).then(|| at.place(index))
-                })
+                let places = at.places();
+                loads.coverage(line, *own, |index| places.of(index))
             });
             // Only the first texel of a quantized slot was looked at; the others lie beside it.
             let beside = f64::from(t.addressing.dtype.quant_texels().unwrap_or(1));

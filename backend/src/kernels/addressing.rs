@@ -70,41 +70,37 @@ impl Addressing {
         }
     }
 
-    /// The same places for every index below `reach`, but for a shift by whole lines: what they do not depend on is left out, so that
-    /// operands that lie alike there are equal.
+    /// Other places for the indices below `reach`, of which the same share a texel, the same share a line, and all lie in the same
+    /// order along both axes of the storage. What none of this depends on is left out, so that operands that lie alike there are equal.
     pub fn within(&self, reach: Shape, line: LineShape) -> Self {
         let mut cut = self.clone();
-        let [x, y] = self.place([0; 4]);
-        let mut furthest = u64::from(x);
+        // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
+        let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
         for axis in 0..4 {
             cut.extents[axis] = self.extents[axis].min(reach[axis]);
             let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
             let last = cut.extents[axis].saturating_sub(1) / steps;
             let [r0, r1, strides @ ..] = self.axes[axis];
             let digits = [last.min(r0 - 1), (last / r0).min(r1 - 1), last / (r0 * r1)];
-            let mut fields = [r0, r1, 0, 0, 0, 0, 0, 0];
-            if digits[2] == 0 {
-                fields[1] = digits[1] + 1;
-            }
-            if digits[1..] == [0, 0] {
-                fields[0] = digits[0] + 1;
-            }
-            let used = (0..3).filter(|&digit| digits[digit] > 0);
-            for digit in used {
-                let [x, y] = [strides[2 * digit], strides[2 * digit + 1]];
-                let (x, y) = match self.storage {
-                    StorageKind::Buffer => (u64::from(y) * u64::from(self.pitch) + u64::from(x), 0),
-                    StorageKind::Image => (u64::from(x), y),
+            cut.axes[axis] = [0; 8];
+            cut.axes[axis][0] = if digits[1..] == [0, 0] { digits[0] + 1 } else { r0 };
+            cut.axes[axis][1] = if digits[2] == 0 { digits[1] + 1 } else { r1 };
+            for digit in (0..3).filter(|&digit| digits[digit] > 0) {
+                let [x, y] = [strides[2 * digit], strides[2 * digit + 1]].map(u64::from);
+                let [x, y] = match self.storage {
+                    StorageKind::Buffer => [y * u64::from(self.pitch) + x, 0],
+                    StorageKind::Image => [x, y],
                 };
-                furthest = furthest.saturating_add(x.saturating_mul(digits[digit].into()));
-                (fields[2 + 2 * digit], fields[3 + 2 * digit]) = (x as u32, y);
+                along_x.push(Way { axis, field: 2 + 2 * digit, stride: x, times: digits[digit] });
+                along_y.push(Way { axis, field: 3 + 2 * digit, stride: y, times: digits[digit] });
             }
-            cut.axes[axis] = fields;
         }
-        if u32::try_from(furthest).is_err() {
-            // A buffer of 64 GiB and more, whose texels no number of 32 bits tells apart.
-            return self.clone();
+        for (ways, width) in [(along_x, line.width), (along_y, line.height)] {
+            for Way { axis, field, stride, .. } in shortened(ways, width.into()) {
+                cut.axes[axis][field] = stride as u32;
+            }
         }
+        let [x, y] = self.place([0; 4]);
         Self { pitch: 0, origin: [x % line.width, y % line.height], ..cut }
     }
 
@@ -139,6 +135,29 @@ impl Addressing {
         });
         slots.product::<u64>() * slot_bytes(self.dtype)
     }
+}
+
+/// A stride of a digit in one coordinate.
+struct Way {
+    axis: usize,
+    field: usize,
+    stride: u64,
+    /// Greatest value of the digit.
+    times: u32,
+}
+
+/// Strides that lead beyond all that the shorter ones reach, and beyond its last line, cut by whole lines to the least that still does.
+fn shortened(mut ways: Vec<Way>, line: u64) -> Vec<Way> {
+    ways.sort_by_key(|way| way.stride);
+    let mut reached = 0;
+    for way in &mut ways {
+        let clear = reached + line;
+        if way.stride > clear {
+            way.stride = clear + (way.stride - clear) % line;
+        }
+        reached += way.stride * u64::from(way.times);
+    }
+    ways
 }
 
 /// Places of a box of indices.

@@ -30,6 +30,8 @@ pub struct Traffic {
     pub reuse_after: u64,
     /// Bytes of the operand that they touch in between.
     pub reuse_bytes: u64,
+    /// Axes whose indices change from one request of an invocation to the next.
+    pub changing: [bool; 4],
     /// The first instructions of a subgroup.
     pub loads: Loads,
 }
@@ -102,6 +104,11 @@ impl Product {
         operand.extents[self.reduce].div_ceil(self.schedule.parts)
     }
 
+    /// Only k moves on in the loop, see `direction.glsl`.
+    fn along_k(&self) -> [bool; 4] {
+        std::array::from_fn(|axis| axis == self.reduce)
+    }
+
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
     fn a(&self, a: &Addressing, subgroup: u32) -> Traffic {
         let (k, outer, lanes) = (self.k(a), 1 - self.reduce, a.dtype.lanes());
@@ -126,6 +133,7 @@ impl Product {
             shared_bytes: 16 * requests / u64::from(self.schedule.lanes_n),
             reuse_after: u64::from(along_n > 1),
             reuse_bytes: a.bytes() / along_m.max(1),
+            changing: self.along_k(),
             ..read(
                 a,
                 Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4)], instructions, together: 4 },
@@ -157,6 +165,7 @@ impl Product {
             shared_bytes: 16 * requests / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
             reuse_bytes: b.bytes(),
+            changing: self.along_k(),
             ..read(b, Loads { lanes: vec![lanes], instructions, together: per_step }, subgroup)
         }
     }
@@ -211,6 +220,7 @@ impl Grid<'_> {
             access,
             requests,
             shared_bytes: passes.min(2) * at.bytes(),
+            changing: if passes == 2 { [true, false, false, false] } else { [true; 4] },
             ..read(&at, Loads { lanes, instructions, together: per_quad as u32 }, self.subgroup)
         }
     }
@@ -253,6 +263,7 @@ fn read(at: &Addressing, loads: Loads, subgroup: u32) -> Traffic {
         shared_bytes: 0,
         reuse_after: 0,
         reuse_bytes: 0,
+        changing: [true; 4],
         loads: Loads { lanes, instructions, together: loads.together },
     }
 }

@@ -8,6 +8,9 @@ use super::{Access, Addressing, copy, elementwise, rope};
 use crate::graph::{Shape, elements, rows};
 use crate::layout::{Loads, Spread};
 
+/// What the names of shaders with an epilogue end in.
+const FUSED: &str = "_fused";
+
 /// Instructions that stand for all of a subgroup's.
 const SAMPLE: u32 = 32;
 
@@ -43,12 +46,16 @@ pub fn traffic(
     accesses: &[Access],
     subgroup: u32,
 ) -> Vec<Traffic> {
+    // Whatever a kernel does with its result, it reads its operands alike.
+    let shader = shader.strip_suffix(FUSED).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
     match (Product::of(constants, groups), &operands[..]) {
-        (Some(product), [a, b, d]) if shader.starts_with("gemm") => {
+        (Some(product), [a, b, results @ ..]) if shader.starts_with("gemm") => {
             let quads = product.quads(&a.1);
-            vec![product.a(&a.1, quads, subgroup), product.b(&b.1, quads, subgroup), product.d(&d.1, subgroup)]
+            let mut all = vec![product.a(&a.1, quads, subgroup), product.b(&b.1, quads, subgroup)];
+            all.extend(results.iter().map(|(access, at)| product.result(*access, at, subgroup)));
+            all
         }
         _ => {
             let invocations = invocations(constants, groups);
@@ -183,11 +190,15 @@ impl Product {
         }
     }
 
-    fn d(&self, d: &Addressing, subgroup: u32) -> Traffic {
+    /// The result, or an extra operand of its shape that the epilogue reads or stores.
+    fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
         let lanes = vec![spread(0, self.schedule.lanes_m, 4), spread(1, self.schedule.lanes_n, self.schedule.tile_n)];
         let loads =
             Loads { lanes, instructions: vec![spread(1, self.schedule.tile_n, 1)], together: self.schedule.tile_n };
-        write(d, loads, subgroup)
+        match access {
+            Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
+            Access::Write | Access::ReadWrite => write(at, loads, subgroup),
+        }
     }
 }
 
@@ -242,12 +253,16 @@ impl Grid<'_> {
         Loads { lanes, instructions, together: 1 }
     }
 
+    /// Number of the operand that is written; what follows it are extra operands of an epilogue.
+    fn written(&self) -> Option<usize> {
+        self.operands.iter().position(|(access, _)| *access == Access::Write)
+    }
+
     /// Extents of what is computed: of the operand that is written, of the logits where that is a row's sum or index.
     fn output(&self) -> Shape {
-        let written = self.operands.iter().find(|(access, _)| *access != Access::Read);
-        match (self.shader, written) {
+        match (self.shader, self.written()) {
             ("argmax" | "cross_entropy" | "sum_rows", _) | (_, None) => self.operands[0].1.extents,
-            (_, Some((_, at))) => at.extents,
+            (_, Some(p)) => self.operands[p].1.extents,
         }
     }
 
@@ -274,8 +289,7 @@ impl Grid<'_> {
     fn loads(&self, p: usize, touched: Shape) -> u64 {
         let (at, output) = (&self.operands[p].1, self.output());
         let get = |id| constant(self.constants, id).unwrap_or(0);
-        // Quads of a box, or its elements one by one.
-        let load4 = |extents: &Shape| if at.lane_axis == Some(0) { quads(extents) } else { elements(extents) };
+        let load4 = |extents: &Shape| load4(at, extents);
         let rotated = || rows(&output) * u64::from(get(rope::N_DIMS).min(output[0]));
         match (self.shader, p) {
             ("binary", 1) if get(elementwise::WRAP) & 1 != 0 => 4 * quads(&output),
@@ -303,6 +317,7 @@ impl Grid<'_> {
     /// How often operand `p` is gone through: rows are reduced first and written then; all ids are searched by every workgroup.
     fn sweeps(&self, p: usize) -> u64 {
         match (self.shader, p) {
+            _ if self.written().is_some_and(|written| p > written) => 1,
             ("rms_norm" | "rms_norm_back" | "softmax" | "softmax_masked" | "softmax_back", _)
             | ("get_rows_back" | "cross_entropy_back", 1) => 2,
             _ => 1,
@@ -314,6 +329,11 @@ impl Grid<'_> {
 fn quads(extents: &Shape) -> u64 {
     let &[n0, n1, n2, n3] = extents;
     elements(&[n0.div_ceil(4), n1, n2, n3])
+}
+
+/// Loads of the quads of a box: each in one, or its elements one by one.
+fn load4(at: &Addressing, extents: &Shape) -> u64 {
+    if at.lane_axis == Some(0) { quads(extents) } else { elements(extents) }
 }
 
 /// Bytes of the texels that hold the elements of a box.

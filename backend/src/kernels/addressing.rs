@@ -77,20 +77,16 @@ impl Addressing {
     /// type they are the quants of every slot and the scales of every tile that has one of the slots.
     pub fn texels(&self, extents: Shape) -> u64 {
         let (mut slots, mut tiles) = (1, 1);
-        let quants = self.dtype.quant_texels().unwrap_or(1);
+        let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
         for (axis, extent) in extents.into_iter().enumerate() {
             let steps = match self.lane_axis == Some(axis) {
                 true => extent.div_ceil(self.dtype.lanes()),
                 false => extent,
             };
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
-            let digits = [(r0, x0, y0), (r1, x1, y1), (steps.div_ceil(r0 * r1), x2, y2)];
-            let product = |of: &dyn Fn(u32, u32) -> bool| -> u32 {
-                digits.iter().filter(|&&(_, x, y)| of(x, y)).map(|&(r, ..)| r).product()
-            };
-            let different = steps.div_ceil(product(&|x, y| x == 0 && y == 0));
-            slots *= u64::from(different);
-            tiles *= u64::from(different.div_ceil(product(&|x, y| x > 0 && x < TILE_SLOTS * quants && y == 0)));
+            let digits = [(r0, x0, y0), (r1, x1, y1), (1, x2, y2)];
+            slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));
+            tiles *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > tile_width || y > 0))));
         }
         match self.dtype.quant_texels() {
             None => slots,
@@ -105,6 +101,19 @@ impl Addressing {
             None => r0.is_multiple_of(rows),
             Some(q) => r0 == rows && x0 == q && self.origin[0].is_multiple_of(TILE_SLOTS * q + 1),
         }
+    }
+}
+
+/// Different values that the digits which move have for the indices below `steps`; digits are (radix, moves), innermost first, and the
+/// radix of the last one does not matter.
+fn different(steps: u32, digits: &[(u32, bool)]) -> u32 {
+    let Some((&(_, moves), inner)) = digits.split_last() else { return steps.min(1) };
+    let turn: u32 = inner.iter().map(|(radix, _)| radix).product();
+    let (turns, rest) = (steps / turn, different(steps % turn, inner));
+    match (turns, moves) {
+        (0, _) => rest,
+        (_, true) => turns * different(turn, inner) + rest,
+        (_, false) => different(turn, inner),
     }
 }
 

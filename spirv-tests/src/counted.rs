@@ -193,7 +193,7 @@ impl Count {
 
     /// Bytes from and to memory, if each direction moves a texel once.
     pub fn moved_bytes(&self) -> u64 {
-        TEXEL_BYTES as u64 * (self.loaded + self.stored)
+        TEXEL_BYTES * (self.loaded + self.stored)
     }
 }
 
@@ -209,7 +209,7 @@ impl CountedRun {
         let Counted { step, slot, count, predicted } = counted;
         let step = &self.plan.steps[*step];
         let requests = count.loads + count.stores;
-        let bytes = TEXEL_BYTES as u64 * count.touched;
+        let bytes = TEXEL_BYTES * count.touched;
         let (requests_agree, bytes_agree) = match (step.shader, slot) {
             ("get_rows", 0) => (requests == predicted.requests, bytes <= predicted.bytes),
             ("cross_entropy", 0) => {

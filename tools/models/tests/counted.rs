@@ -63,7 +63,7 @@ fn assert_policies(device: &CountedDevice, config: &Config, training: Training) 
         let differences = run.differences();
         assert!(differences.is_empty(), "{what}\n{}", differences.join("\n"));
         // Rows of a quantized table may share their scales, by what their ids are.
-        let shared: u64 = run.operands.iter().map(|o| o.predicted.bytes - o.count.touched * TEXEL_BYTES as u64).sum();
+        let shared: u64 = run.operands.iter().map(|o| o.predicted.bytes - o.count.touched * TEXEL_BYTES).sum();
         assert_eq!((requests, moved + shared), (predicted.requests, predicted.bytes_moved), "{what}");
     }
     assert_eq!(device.gpu().validation_messages(), Vec::<String>::new());

@@ -31,7 +31,8 @@ pub struct EngineOptions {
 impl EngineOptions {
     /// Options from `FBL_STORAGE` and `FBL_POLICY`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
-        let plan = PlanOptions { storage: from_var("FBL_STORAGE")?, policy: from_var("FBL_POLICY")? };
+        let (storage, policy) = (from_var("FBL_STORAGE")?, from_var("FBL_POLICY")?);
+        let plan = PlanOptions { storage, policy, ..PlanOptions::default() };
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
         if gpu.validation == Validation::Sync {
@@ -184,5 +185,13 @@ impl Footprint for DeviceMemory<'_> {
 
     fn block_bytes(&self) -> u64 {
         self.0.arena_block_bytes()
+    }
+
+    fn alone(&self, kind: StorageKind, width: u32, height: u32) -> Result<u64, String> {
+        self.0.storage_bytes(kind, width, height).map_err(|e| e.to_string())
+    }
+
+    fn block(&self, bytes: u64) -> Result<u64, String> {
+        self.0.arena_bytes(bytes).map_err(|e| e.to_string())
     }
 }

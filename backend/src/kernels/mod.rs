@@ -6,6 +6,7 @@ mod dispatch;
 mod elementwise;
 mod gather;
 mod gemm;
+mod in_place;
 mod loss;
 mod operand;
 mod optimizer;
@@ -16,6 +17,7 @@ mod tests;
 mod traffic;
 
 pub use addressing::Addressing;
+pub use in_place::works_in_place;
 pub use traffic::{Traffic, invocations, traffic};
 
 use dispatch::Builder;

@@ -6,6 +6,7 @@ mod candidates;
 mod cost;
 mod hazards;
 mod home;
+mod in_place;
 mod memory;
 mod pack;
 mod policy;
@@ -49,6 +50,14 @@ pub enum PlanError {
         /// The operand and the rule.
         why: String,
     },
+    /// A block of the arena cannot be allocated.
+    #[error("an arena block of {bytes} bytes: {why}")]
+    Arena {
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        why: String,
+    },
 }
 
 /// Who owns the memory of a slot.
@@ -58,9 +67,9 @@ pub enum Owner {
     External(ValueId),
     /// A result that outlives the run; its memory is its own.
     Kept(ValueId),
-    /// A range of the arena of the slot's storage kind, shared with slots of other lifetimes.
+    /// A range of the arena, shared with slots of other lifetimes.
     Arena {
-        /// Byte offset in the arena.
+        /// Byte offset in the arena, counted through its blocks.
         offset: u64,
     },
 }
@@ -106,10 +115,8 @@ pub struct Plan {
     pub slots: Vec<Slot>,
     /// Dispatches in order.
     pub steps: Vec<Step>,
-    /// Bytes of the buffer arena.
-    pub buffer_arena: u64,
-    /// Bytes of the image arena.
-    pub image_arena: u64,
+    /// Bytes of the arena's blocks. A storage lies within one.
+    pub arena: Vec<u64>,
     /// What vanished, what did not, and why.
     pub report: Report,
 }

@@ -89,7 +89,7 @@ fn training(arguments: &Arguments) -> Training {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let config = fblayout_models::find(&arguments.model)?;
     let Arguments { storage, policy, .. } = *arguments;
-    let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
+    let target = Target::find(&arguments.device, PlanOptions { storage, policy, ..PlanOptions::default() })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let profile = target.profile();

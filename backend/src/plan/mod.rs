@@ -10,6 +10,7 @@ mod in_place;
 mod memory;
 mod pack;
 mod policy;
+mod recompute;
 mod report;
 mod select;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
 pub use policy::Policy;
+pub use recompute::{Budget, Planner, Recomputed, Rewritten};
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
 pub use select::{Certificate, Selection, Selector, select};
@@ -57,6 +59,14 @@ pub enum PlanError {
         bytes: u64,
         /// The limit.
         why: String,
+    },
+    /// Recomputing cannot bring a plan within a budget.
+    #[error("a budget of {budget} bytes cannot be met: recomputing needs at least {smallest} bytes")]
+    Budget {
+        /// Bytes asked for.
+        budget: u64,
+        /// The smallest budget that is met.
+        smallest: u64,
     },
 }
 

@@ -1,0 +1,190 @@
+//! Recomputing: a graph within a budget of memory, by computing values again instead of keeping them.
+//!
+//! A pure rewrite of graphs: nodes run a second time, right before the next use of what they compute, which need not be kept in between.
+//! [`path`] tells which, in an order that does not depend on the budget; how far to go is decided by plans of the rewritten graph, so that
+//! what meets the budget is the memory that the plan takes. Second runs read the same bytes with the same kernels: by the rule of layouts
+//! results are the same to the last bit.
+
+mod budget;
+mod facts;
+mod path;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use budget::Budget;
+
+use crate::device::{Case, Limits, Profile};
+use crate::graph::Graph;
+
+use super::cost::Prices;
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Selector, plan, select};
+
+use facts::facts;
+use path::Path;
+use schedule::{Basis, Schedule};
+
+/// Plans of a rewritten graph before the search takes the best found.
+const PROBES: usize = 8;
+
+/// Plans graphs for one device.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'a, F> {
+    /// Its limits.
+    pub limits: &'a Limits,
+    /// Storage and policy.
+    pub options: PlanOptions,
+    /// What storages take on it.
+    pub footprint: &'a F,
+    /// How layouts are selected, and for what machine; the rule if nothing is said.
+    pub selection: Option<(Selector, &'a Profile)>,
+}
+
+/// A graph that was rewritten, its plan, and what was done.
+#[derive(Clone, Debug)]
+pub struct Rewritten {
+    /// Values keep their ids; new ones come after them.
+    pub graph: Graph,
+    /// Its plan; steps name nodes of this graph.
+    pub plan: Plan,
+    /// What was done.
+    pub recomputed: Recomputed,
+}
+
+/// What recomputing did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Recomputed {
+    /// Nodes that run again.
+    pub nodes: usize,
+    /// Operations of these runs.
+    pub flops: u64,
+    /// Bytes that the plan takes less: weights and state, results and arena together.
+    pub bytes_saved: u64,
+    /// Milliseconds before and after, *simulated*, where the machine is known.
+    pub simulated_ms: Option<[f64; 2]>,
+}
+
+impl std::fmt::Display for Recomputed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let saved = self.bytes_saved as f64 / f64::from(1 << 20);
+        write!(f, "recomputed: {} nodes, {:.3} GFLOP, {saved:.1} MiB saved", self.nodes, self.flops as f64 / 1e9)?;
+        match self.simulated_ms {
+            Some([before, after]) => write!(f, "; simulated: {before:.3} ms before, {after:.3} after"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<F: Footprint> Planner<'_, F> {
+    /// Plans a graph as it is.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn plan(&self, graph: &Graph) -> Result<Plan, PlanError> {
+        let Self { limits, options, footprint, .. } = *self;
+        match self.selection {
+            Some((selector, profile)) => select(graph, limits, options, footprint, profile, selector),
+            None => plan(graph, limits, options, footprint),
+        }
+    }
+
+    /// Plans a graph so that it takes no more memory than the budget, recomputing as little as is found to do.
+    ///
+    /// # Errors
+    /// [`PlanError::Budget`] with the smallest budget that is met, which [`Planner::smallest`] plans; else as [`plan`].
+    pub fn within(&self, graph: &Graph, budget: u64) -> Result<Rewritten, PlanError> {
+        self.search(graph, Some(budget))
+    }
+
+    /// Plans a graph with the least memory that is found.
+    ///
+    /// # Errors
+    /// As [`plan`].
+    pub fn smallest(&self, graph: &Graph) -> Result<Rewritten, PlanError> {
+        self.search(graph, None)
+    }
+
+    fn search(&self, graph: &Graph, budget: Option<u64>) -> Result<Rewritten, PlanError> {
+        let original = self.plan(graph)?;
+        let total = original.report.total_bytes();
+        if budget.is_some_and(|budget| total <= budget) {
+            return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
+        }
+        let Self { limits, options, footprint, .. } = *self;
+        let facts = facts(graph, &original, limits, options, footprint, self.profile())?;
+        let basis = Basis::new(graph, facts, !options.apart);
+        let path = Path::new(&basis);
+        let found = match budget {
+            None => self.probe(&basis, &path, path.peaks.len() - 1)?,
+            Some(budget) => self.cheapest(&basis, &path, &original, budget)?,
+        };
+        if found.plan.report.total_bytes() >= total {
+            return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
+        }
+        let (nodes, flops) = found.schedule.repeated(&basis);
+        let bytes_saved = total - found.plan.report.total_bytes();
+        let milliseconds = |graph: &Graph, plan: &Plan, profile| {
+            1e3 * Objective::TimeHarmonic.cost(&Prices::new(profile, Case::Middle).of(graph, &plan.steps))
+        };
+        let simulated_ms =
+            self.profile().map(|p| [milliseconds(graph, &original, p), milliseconds(&found.graph, &found.plan, p)]);
+        let recomputed = Recomputed { nodes, flops, bytes_saved, simulated_ms };
+        Ok(Rewritten { graph: found.graph, plan: found.plan, recomputed })
+    }
+
+    fn profile(&self) -> Option<&Profile> {
+        self.selection.map(|(_, profile)| profile)
+    }
+
+    fn probe(&self, basis: &Basis<'_>, path: &Path, count: usize) -> Result<Probe, PlanError> {
+        let schedule = path.schedule(basis, count);
+        let graph = schedule.graph(basis);
+        Ok(Probe { plan: self.plan(&graph)?, graph, schedule })
+    }
+
+    /// The plan with the fewest choices that meets the budget. The peaks of the path are those of a model; how far a plan is from
+    /// them is learnt from the plans made so far.
+    fn cheapest(&self, basis: &Basis<'_>, path: &Path, original: &Plan, budget: u64) -> Result<Probe, PlanError> {
+        let end = path.peaks.len() - 1;
+        let beyond = |plan: &Plan, count: usize| i128::from(plan.report.total_bytes()) - i128::from(path.peaks[count]);
+        let mut offset = beyond(original, 0);
+        let (mut low, mut high): (usize, Option<(usize, Probe)>) = (0, None);
+        for probes in 0.. {
+            let most = high.as_ref().map_or(end + 1, |(count, _)| *count);
+            if low + 1 >= most || (probes >= PROBES && high.is_some()) {
+                break;
+            }
+            let guess = (low + 1..most).find(|&count| i128::from(path.peaks[count]) + offset <= i128::from(budget));
+            let count = match guess {
+                _ if probes >= PROBES => end,
+                None if high.is_some() => break,
+                None => end,
+                // What the model finds right next to a plan that was too large may be so as well.
+                Some(count) if count == low + 1 && probes > 0 => low + (most - low) / 2,
+                Some(count) => count,
+            };
+            let probe = self.probe(basis, path, count)?;
+            offset = beyond(&probe.plan, count);
+            if probe.plan.report.total_bytes() <= budget {
+                high = Some((count, probe));
+            } else {
+                low = count;
+                if count == end {
+                    let smallest = probe.plan.report.total_bytes().min(original.report.total_bytes());
+                    return Err(PlanError::Budget { budget, smallest });
+                }
+            }
+        }
+        match high {
+            Some((_, probe)) => Ok(probe),
+            None => Err(PlanError::Budget { budget, smallest: original.report.total_bytes() }),
+        }
+    }
+}
+
+/// A rewritten graph and its plan.
+struct Probe {
+    schedule: Schedule,
+    graph: Graph,
+    plan: Plan,
+}

@@ -174,7 +174,12 @@ impl Engine {
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
         let (graph, plan) = self.planned(graph)?;
         log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
-        Program::new(&self.gpu, &self.options.tape, &graph, plan, externals)
+        self.realise(&graph, plan, externals)
+    }
+
+    /// Places the memory of a plan and records its tape. The plan may come from elsewhere; its slots belong to values of `graph`.
+    pub fn realise(&self, graph: &Graph, plan: Plan, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
+        Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
     }
 
     /// The graph as it is run, with its plan.

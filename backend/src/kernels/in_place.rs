@@ -1,6 +1,6 @@
 //! Which operands a dispatch may find where it writes its output.
 
-use super::Addressing;
+use super::{Addressing, epilogue};
 
 /// Shaders, and those of their operands that may share the output's storage where both have the same addresses: every texel of them
 /// is loaded by the one invocation that later stores it, and stored once, with a value that needs the load. So it is for shaders that
@@ -17,12 +17,18 @@ const SHARING: [(&str, &[u32]); 8] = [
     ("cross_entropy_back", &[1, 2]),
 ];
 
-/// Whether operand `operand` of a dispatch may live in the storage of its output, operand `output`: the shader allows it, and each
-/// element of one is where the same element of the other is. The storages must have one extent.
+/// Whether operand `operand` of a dispatch may live in the storage of `output`, an operand that it writes: the shader allows it, and
+/// each element of one is where the same element of the other is. The storages must have one extent.
+///
+/// An epilogue loads a quad of all its extra operands before it stores that quad anywhere, so they may share in every shader.
 pub fn works_in_place(shader: &str, constants: &[(u32, u32)], operand: u32, output: u32) -> bool {
     let addresses = |slot| Addressing::of(constants, slot);
-    SHARING.iter().any(|&(name, operands)| name == shader && operands.contains(&operand))
-        && addresses(operand).is_some_and(|own| Some(own) == addresses(output))
+    let (plain, extra) = match epilogue::first_extra(shader) {
+        Some(first) => (shader.strip_suffix("_fused"), operand >= first),
+        None => (Some(shader), false),
+    };
+    let shares = || SHARING.iter().any(|&(name, operands)| plain == Some(name) && operands.contains(&operand));
+    (extra || shares()) && addresses(operand).is_some_and(|own| Some(own) == addresses(output))
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ pub(super) fn take_over(slots: &mut Vec<Slot>, steps: &mut [Step]) -> usize {
     let mut gone = vec![false; slots.len()];
     for (at, step) in steps.iter_mut().enumerate() {
         step.args.iter_mut().for_each(|(slot, _)| *slot = heir[*slot]);
-        let Some((operand, output)) = pair(at, step, slots) else { continue };
-        slots[operand].live.1 = slots[output].live.1;
-        step.args.iter_mut().filter(|(slot, _)| *slot == output).for_each(|(slot, _)| *slot = operand);
-        heir[output] = operand;
-        gone[output] = true;
+        while let Some((operand, output)) = pair(at, step, slots) {
+            slots[operand].live.1 = slots[output].live.1;
+            step.args.iter_mut().filter(|(slot, _)| *slot == output).for_each(|(slot, _)| *slot = operand);
+            heir[output] = operand;
+            gone[output] = true;
+        }
     }
 
     let count = |before: &mut usize, gone: &bool| {
@@ -34,21 +35,24 @@ pub(super) fn take_over(slots: &mut Vec<Slot>, steps: &mut [Step]) -> usize {
     before - slots.len()
 }
 
-/// An operand that ends at this step and the output that begins here and may take its place.
+/// An operand that ends at this step and an output that begins here and may take its place.
 fn pair(at: usize, step: &Step, slots: &[Slot]) -> Option<(usize, usize)> {
     let own = |slot: usize| matches!(slots[slot].owner, Owner::Arena { .. });
-    let begins = |&&(slot, access): &&(usize, Access)| access == Access::Write && own(slot) && slots[slot].live.0 == at;
-    let (output, _) = *step.args.last().filter(begins)?;
-    let position = step.args.len() as u32 - 1;
-    let fits = |operand: usize| {
-        // An operand may be bound more than once, as in x * x.
-        let bound = || step.args.iter().zip(0..).filter(move |((slot, _), _)| *slot == operand);
-        own(operand)
-            && slots[operand].live.1 == at
-            && slots[operand].home == slots[output].home
-            && bound().all(|((_, access), place)| {
+    let bound = |slot: usize| step.args.iter().zip(0..).filter(move |((bound, _), _)| *bound == slot);
+    let begins = |slot: usize| own(slot) && slots[slot].live.0 == at && bound(slot).count() == 1;
+    let outputs = step.args.iter().zip(0..).filter(|&(&(slot, access), _)| access == Access::Write && begins(slot));
+    outputs.into_iter().find_map(|(&(output, _), position)| {
+        let fits = |operand: usize| {
+            // An operand may be bound more than once, as in x * x.
+            let works = |((_, access), place): (&(usize, Access), u32)| {
                 *access == Access::Read && kernels::works_in_place(step.shader, &step.constants, place, position)
-            })
-    };
-    step.args.iter().map(|&(slot, _)| slot).find(|&slot| slot != output && fits(slot)).map(|operand| (operand, output))
+            };
+            own(operand)
+                && slots[operand].live.1 == at
+                && slots[operand].home == slots[output].home
+                && bound(operand).all(works)
+        };
+        let ends = step.args.iter().map(|&(slot, _)| slot).find(|&slot| slot != output && fits(slot));
+        ends.map(|operand| (operand, output))
+    })
 }

@@ -17,6 +17,8 @@ pub(super) struct Fact {
     pub bytes: u64,
     /// A copy that became coordinates: it is another value's storage.
     pub view: bool,
+    /// Only read by nodes that run in one dispatch with its own: it is never stored.
+    pub inner: bool,
     /// External: there before every node.
     pub external: bool,
     /// Its storage outlives the run, as that of external and of kept values does.
@@ -38,13 +40,22 @@ pub(super) fn facts(
     footprint: &impl Footprint,
     profile: Option<&Profile>,
 ) -> Result<Vec<Fact>, PlanError> {
-    let mut seconds = vec![0.0; graph.nodes.len()];
-    let mut steps = vec![0_usize; graph.nodes.len()];
-    plan.steps.iter().for_each(|step| steps[step.node] += 1);
+    let weights: Vec<f64> = (0..graph.nodes.len()).map(|at| weight(graph, at)).collect();
+    let mut costs = vec![0.0; graph.nodes.len()];
+    let mut made = vec![false; graph.nodes.len()];
     if let Some(profile) = profile {
         let prices = Prices::new(profile, Case::Middle).of(graph, &plan.steps);
-        prices.iter().for_each(|step| seconds[step.node] += step.seconds);
+        for (step, price) in plan.steps.iter().zip(prices) {
+            // Nodes that run as one share what it costs.
+            let nodes = || step.fused.iter().chain([&step.node]).copied();
+            let all: f64 = nodes().map(|node| weights[node]).sum();
+            nodes().for_each(|node| costs[node] += price.seconds * if all > 0.0 { weights[node] / all } else { 1.0 });
+        }
+    } else {
+        costs.clone_from(&weights);
     }
+    plan.steps.iter().for_each(|step| made[step.node] = true);
+    let inner = inner(graph, plan);
     let mut known: HashMap<Desc, u64> = HashMap::new();
     let mut bytes = |desc: Desc| -> Result<u64, PlanError> {
         if let Some(&bytes) = known.get(&desc) {
@@ -71,23 +82,47 @@ pub(super) fn facts(
         if fact.external {
             continue;
         }
-        fact.view = node.op == Op::Copy && steps[at] == 0;
+        fact.view = node.op == Op::Copy && !made[at];
+        fact.inner = inner[node.output.index()];
         fact.repeatable = !fact.lasting && node.updates.is_empty();
-        let own = bytes(graph.values[node.output.index()].desc())?;
-        if !fact.lasting && !fact.view {
-            fact.bytes = own;
-        }
         if !fact.view {
-            let read = node.inputs.iter().map(|o| Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape });
-            let moved: u64 = own + read.map(|desc| desc.bytes()).sum::<u64>();
-            fact.flops = flops_of(graph, at);
-            fact.cost = match profile {
-                Some(_) => seconds[at],
-                None => moved as f64 + fact.flops as f64 / FLOPS_PER_BYTE,
-            };
+            (fact.cost, fact.flops) = (costs[at], flops_of(graph, at));
+        }
+        if !fact.lasting && !fact.view && !fact.inner {
+            fact.bytes = bytes(graph.values[node.output.index()].desc())?;
         }
     }
     Ok(facts)
+}
+
+/// Operations and bytes of a node, for comparisons.
+fn weight(graph: &Graph, at: usize) -> f64 {
+    let node = &graph.nodes[at];
+    let read = node.inputs.iter().map(|o| Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape });
+    let moved: u64 = read.chain([graph.values[node.output.index()].desc()]).map(|desc| desc.bytes()).sum();
+    moved as f64 + flops_of(graph, at) as f64 / FLOPS_PER_BYTE
+}
+
+/// Values that are only read where they are computed: by nodes of the same dispatch.
+fn inner(graph: &Graph, plan: &Plan) -> Vec<bool> {
+    let mut dispatch: Vec<Option<usize>> = vec![None; graph.nodes.len()];
+    for step in plan.steps.iter().filter(|step| !step.fused.is_empty()) {
+        step.fused.iter().chain([&step.node]).for_each(|&node| dispatch[node] = Some(step.node));
+    }
+    let mut inner = vec![false; graph.values.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        inner[node.output.index()] = dispatch[at].is_some_and(|last| last != at);
+    }
+    let mut writer = vec![None; graph.values.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        for input in &node.inputs {
+            let made: Option<usize> = writer[input.value.index()];
+            inner[input.value.index()] &= made.is_some_and(|made| dispatch[made] == dispatch[at]);
+        }
+        writer[node.output.index()] = Some(at);
+    }
+    graph.kept.iter().for_each(|id| inner[id.index()] = false);
+    inner
 }
 
 /// The operands, as bits, whose storage the output of a node may take over, as far as the graph tells.

@@ -177,6 +177,9 @@ impl Finder<'_> {
             let changed = lives.updated[value].is_some_and(|updated| read < updated && updated < at);
             return (!changed).then_some(version);
         }
+        if fact.inner {
+            return self.again(version);
+        }
         let begins = |version: Version| lives.begin[version].unwrap_or(usize::MAX);
         let last = |version: Version| match lives.root[version] {
             root if basis.facts[schedule.origin(root)].lasting => usize::MAX,
@@ -196,7 +199,7 @@ impl Finder<'_> {
         }
         let latest = schedule.versions_of(value).max_by_key(|&version| last(version))?;
         let freed = basis.facts[schedule.origin(self.chain.choice.version)].bytes;
-        if !fact.view && (!fact.repeatable || fact.bytes <= freed / SMALL) {
+        if !fact.view && fact.bytes <= freed / SMALL {
             self.chain.extended += if last(latest) < self.fullest { fact.bytes } else { 0 };
             self.found.push((value, latest));
             return Some(latest);

@@ -113,10 +113,13 @@ impl<F: Footprint> Planner<'_, F> {
         let Self { limits, options, footprint, .. } = *self;
         let facts = facts(graph, &original, limits, options, footprint, self.profile())?;
         let basis = Basis::new(graph, facts, !options.apart);
-        let path = Path::new(&basis);
+        let mut path = Path::new(&basis);
         let found = match budget {
-            None => self.probe(&basis, &path, path.peaks.len() - 1)?,
-            Some(budget) => self.cheapest(&basis, &path, &original, budget)?,
+            None => {
+                path.extend(0);
+                self.probe(&basis, &path, path.end())?
+            }
+            Some(budget) => self.cheapest(&basis, &mut path, &original, budget)?,
         };
         if found.plan.report.total_bytes() >= total {
             return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
@@ -136,49 +139,51 @@ impl<F: Footprint> Planner<'_, F> {
         self.selection.map(|(_, profile)| profile)
     }
 
-    fn probe(&self, basis: &Basis<'_>, path: &Path, count: usize) -> Result<Probe, PlanError> {
-        let schedule = path.schedule(basis, count);
+    fn probe(&self, basis: &Basis<'_>, path: &Path<'_>, count: usize) -> Result<Probe, PlanError> {
+        let schedule = path.schedule(count);
         let graph = schedule.graph(basis);
         Ok(Probe { plan: self.plan(&graph)?, graph, schedule })
     }
 
     /// The plan with the fewest choices that meets the budget. The peaks of the path are those of a model; how far a plan is from
     /// them is learnt from the plans made so far.
-    fn cheapest(&self, basis: &Basis<'_>, path: &Path, original: &Plan, budget: u64) -> Result<Probe, PlanError> {
-        let end = path.peaks.len() - 1;
-        let beyond = |plan: &Plan, count: usize| i128::from(plan.report.total_bytes()) - i128::from(path.peaks[count]);
-        let mut offset = beyond(original, 0);
-        let (mut low, mut high): (usize, Option<(usize, Probe)>) = (0, None);
+    fn cheapest(
+        &self,
+        basis: &Basis<'_>,
+        path: &mut Path<'_>,
+        original: &Plan,
+        budget: u64,
+    ) -> Result<Probe, PlanError> {
+        let mut beyond = i128::from(original.report.total_bytes()) - i128::from(path.peak(0));
+        let mut low = 0;
+        let mut high: Option<(usize, Probe)> = None;
         for probes in 0.. {
-            let most = high.as_ref().map_or(end + 1, |(count, _)| *count);
-            if low + 1 >= most || (probes >= PROBES && high.is_some()) {
-                break;
-            }
-            let guess = (low + 1..most).find(|&count| i128::from(path.peaks[count]) + offset <= i128::from(budget));
-            let count = match guess {
-                _ if probes >= PROBES => end,
-                None if high.is_some() => break,
-                None => end,
-                // What the model finds right next to a plan that was too large may be so as well.
-                Some(count) if count == low + 1 && probes > 0 => low + (most - low) / 2,
-                Some(count) => count,
+            let wanted = i128::from(budget) - beyond;
+            let last_resort = probes >= PROBES && high.is_none();
+            path.extend(if last_resort { 0 } else { u64::try_from(wanted).unwrap_or(0) });
+            let most = high.as_ref().map_or(path.end() + 1, |(count, _)| *count);
+            let guess = (low + 1..most).find(|&count| i128::from(path.peak(count)) <= wanted);
+            let count = match (guess, &high) {
+                (_, Some(_)) if low + 1 >= most || probes >= PROBES => break,
+                (None, Some(_)) => break,
+                (None, None) => path.end(),
+                _ if last_resort => path.end(),
+                // Where a plan was too large, the next one of the path may be as well.
+                (Some(count), _) if count == low + 1 && probes > 0 => low + (most - low) / 2,
+                (Some(count), _) => count,
             };
             let probe = self.probe(basis, path, count)?;
-            offset = beyond(&probe.plan, count);
-            if probe.plan.report.total_bytes() <= budget {
+            let total = probe.plan.report.total_bytes();
+            beyond = i128::from(total) - i128::from(path.peak(count));
+            if total <= budget {
                 high = Some((count, probe));
+            } else if count == path.end() && path.is_done() {
+                return Err(PlanError::Budget { budget, smallest: total.min(original.report.total_bytes()) });
             } else {
-                low = count;
-                if count == end {
-                    let smallest = probe.plan.report.total_bytes().min(original.report.total_bytes());
-                    return Err(PlanError::Budget { budget, smallest });
-                }
+                low = low.max(count);
             }
         }
-        match high {
-            Some((_, probe)) => Ok(probe),
-            None => Err(PlanError::Budget { budget, smallest: original.report.total_bytes() }),
-        }
+        high.map(|(_, probe)| probe).ok_or(PlanError::Budget { budget, smallest: original.report.total_bytes() })
     }
 }
 

@@ -5,6 +5,9 @@
 //! later, that run moves forward; a small one is kept for longer; any other is computed again in turn. The value chosen is the one whose
 //! second runs cost least for the bytes that they free at the fullest position and the positions that these stay free for.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::schedule::{Basis, Lives, Schedule, Version};
 
 /// Most second runs for the sake of one value.
@@ -19,98 +22,164 @@ const TRIES: usize = 24;
 /// Choices without a lower peak after which the search ends: several positions may be equally full.
 const PATIENCE: usize = 128;
 
-/// A version that ends before the position of the run `before`, which reads another one instead.
+/// A version that ends before the run at a position, which reads another one instead.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     version: Version,
     at: usize,
 }
 
-/// Choices in their order, and what is alive at the fullest position after each number of them.
-pub(super) struct Path {
+/// Choices in their order, as far as they were made, and what is alive at the fullest position after each number of them.
+pub(super) struct Path<'a> {
+    basis: &'a Basis<'a>,
     choices: Vec<Choice>,
-    /// Bytes, of none of the choices first; never longer than up to the lowest.
-    pub peaks: Vec<u64>,
+    peaks: Vec<u64>,
+    /// Number of choices with the lowest peak, the first of them.
+    lowest: usize,
+    /// Nothing more can be gained.
+    done: bool,
+    schedule: Schedule,
+    lives: Lives,
+    ranking: Ranking,
 }
 
-impl Path {
-    /// Chooses until nothing more can be gained.
-    pub fn new(basis: &Basis<'_>) -> Self {
-        let mut schedule = Schedule::new(basis.graph);
-        let mut lives = schedule.lives(basis);
-        let (mut choices, mut peaks) = (Vec::new(), vec![lives.peak().1]);
-        let mut lowest = 0;
-        while choices.len() < lowest + PATIENCE {
-            let Some((choice, next, after)) = step(basis, &schedule, &lives) else { break };
-            (schedule, lives) = (next, after);
-            choices.push(choice);
-            peaks.push(lives.peak().1);
-            if peaks.last() < peaks.get(lowest) {
-                lowest = choices.len();
+/// Candidates at a position, by a cost that was right when it was looked at: it seldom falls by other choices.
+#[derive(Default)]
+struct Ranking {
+    /// The run at the position.
+    run: Option<usize>,
+    /// Bits of a cost, which is not negative, and a version; the least first.
+    heap: BinaryHeap<Reverse<(u64, Version)>>,
+}
+
+impl<'a> Path<'a> {
+    /// No choice is made yet.
+    pub fn new(basis: &'a Basis<'a>) -> Self {
+        let schedule = Schedule::new(basis.graph);
+        let lives = schedule.lives(basis);
+        let peaks = vec![lives.peak().1];
+        let (choices, ranking) = (Vec::new(), Ranking::default());
+        Self { basis, choices, peaks, lowest: 0, done: false, schedule, lives, ranking }
+    }
+
+    /// Chooses until no more than these bytes are alive at any position, or until nothing more can be gained.
+    pub fn extend(&mut self, bytes: u64) {
+        while !self.done && self.peaks[self.lowest] > bytes {
+            self.done = self.choices.len() >= self.lowest + PATIENCE || !self.choose();
+            if self.peaks.last() < self.peaks.get(self.lowest) {
+                self.lowest = self.choices.len();
             }
         }
-        choices.truncate(lowest);
-        peaks.truncate(lowest + 1);
-        Self { choices, peaks }
+    }
+
+    /// Number of choices with the lowest peak so far.
+    pub fn end(&self) -> usize {
+        self.lowest
+    }
+
+    /// Whether no more can be gained.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Bytes alive at the fullest position after some choices.
+    pub fn peak(&self, count: usize) -> u64 {
+        self.peaks[count]
     }
 
     /// The schedule after the first `count` choices.
-    pub fn schedule(&self, basis: &Basis<'_>, count: usize) -> Schedule {
-        let mut schedule = Schedule::new(basis.graph);
+    pub fn schedule(&self, count: usize) -> Schedule {
+        let mut schedule = Schedule::new(self.basis.graph);
         for &choice in &self.choices[..count] {
-            let lives = schedule.lives(basis);
-            let chain = Chain::of(basis, &schedule, &lives, choice, 0).expect("it was there when it was chosen");
-            chain.apply(basis, &mut schedule, &lives);
+            let lives = schedule.lives(self.basis);
+            let chain = Chain::of(self.basis, &schedule, &lives, choice, 0).expect("it was there when it was chosen");
+            chain.apply(self.basis, &mut schedule, &lives);
         }
         schedule
     }
-}
 
-/// The best choice that leaves no position fuller than the fullest is now, with what it leads to.
-fn step(basis: &Basis<'_>, schedule: &Schedule, lives: &Lives) -> Option<(Choice, Schedule, Lives)> {
-    let (fullest, most) = lives.peak();
-    let mut ranked: Vec<(f64, Choice)> = gaps(basis, schedule, lives, fullest)
-        .filter_map(|(version, before, at)| {
-            let choice = Choice { version, at };
-            let chain = Chain::of(basis, schedule, lives, choice, fullest)?;
-            let freed = basis.facts[schedule.origin(version)].bytes.checked_sub(chain.extended).filter(|&n| n > 0)?;
-            Some((chain.cost / (freed as f64 * (at - before) as f64), choice))
-        })
-        .collect();
-    ranked.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.version.cmp(&y.version)));
-    ranked.into_iter().take(TRIES).find_map(|(_, choice)| {
-        let chain = Chain::of(basis, schedule, lives, choice, fullest)?;
-        let mut next = schedule.clone();
-        chain.apply(basis, &mut next, lives);
-        let after = next.lives(basis);
-        (after.peak().1 <= most && after.alive[fullest] < lives.alive[fullest]).then_some((choice, next, after))
-    })
-}
-
-/// Versions that are alive at a position and not touched there, with the last position before and the first after that touches them.
-fn gaps<'a>(
-    basis: &'a Basis<'_>,
-    schedule: &'a Schedule,
-    lives: &'a Lives,
-    fullest: usize,
-) -> impl Iterator<Item = (Version, usize, usize)> + 'a {
-    let mut before = vec![None; schedule.versions()];
-    let mut after = vec![None; schedule.versions()];
-    for (at, &run) in schedule.order().iter().enumerate() {
-        for &version in schedule.inputs(basis, run).iter().chain([&schedule.run(run).output]) {
-            let root = lives.root[version];
-            if at <= fullest {
-                before[root] = Some(at);
-            } else {
-                after[root].get_or_insert(at);
+    /// Makes the best choice that leaves no position fuller than the fullest is now; false if there is none.
+    fn choose(&mut self) -> bool {
+        let (fullest, most) = self.lives.peak();
+        let run = self.schedule.order().get(fullest).copied();
+        let fresh = self.ranking.run != run;
+        let gaps = Gaps::around(self.basis, &self.schedule, &self.lives, fullest);
+        if fresh {
+            self.rank(&gaps, fullest, run);
+        }
+        let mut tries = 0;
+        while tries < TRIES
+            && let Some(Reverse((_, version))) = self.ranking.heap.pop()
+        {
+            let Some((choice, chain, cost)) = self.cost(&gaps, fullest, version) else { continue };
+            if self.ranking.heap.peek().is_some_and(|&Reverse((next, _))| cost > next) {
+                self.ranking.heap.push(Reverse((cost, version)));
+                continue;
+            }
+            tries += 1;
+            let mut schedule = self.schedule.clone();
+            chain.apply(self.basis, &mut schedule, &self.lives);
+            let lives = schedule.lives(self.basis);
+            if lives.peak().1 <= most && lives.alive[fullest] < self.lives.alive[fullest] {
+                (self.schedule, self.lives) = (schedule, lives);
+                self.choices.push(choice);
+                self.peaks.push(self.lives.peak().1);
+                return true;
             }
         }
+        // What was refused before may have become possible.
+        self.ranking.run = None;
+        !fresh && self.choose()
     }
-    (0..schedule.versions()).filter_map(move |version| {
-        let fact = &basis.facts[schedule.origin(version)];
-        let (before, after) = (before[version]?, after[version]?);
-        (fact.bytes > 0 && fact.repeatable && before < fullest).then_some((version, before, after))
-    })
+
+    /// Ranks every candidate at a position anew.
+    fn rank(&mut self, gaps: &Gaps, fullest: usize, run: Option<usize>) {
+        let versions = 0..self.schedule.versions();
+        let ranked = versions.filter_map(|v| Some(Reverse((self.cost(gaps, fullest, v)?.2, v))));
+        self.ranking = Ranking { run, heap: ranked.collect() };
+    }
+
+    /// What giving up a version costs: bits of the cost for each byte and position.
+    fn cost(&self, gaps: &Gaps, fullest: usize, version: Version) -> Option<(Choice, Chain, u64)> {
+        let (before, at) = gaps.of(version)?;
+        let fact = &self.basis.facts[self.schedule.origin(version)];
+        if fact.bytes == 0 || !fact.repeatable || before >= fullest {
+            return None;
+        }
+        let choice = Choice { version, at };
+        let chain = Chain::of(self.basis, &self.schedule, &self.lives, choice, fullest)?;
+        let freed = fact.bytes.checked_sub(chain.extended).filter(|&bytes| bytes > 0)?;
+        let cost = chain.cost / (freed as f64 * (at - before) as f64);
+        Some((choice, chain, cost.to_bits()))
+    }
+}
+
+/// For each version, the last position up to a given one that touches its storage, and the first after it.
+struct Gaps {
+    before: Vec<Option<usize>>,
+    after: Vec<Option<usize>>,
+}
+
+impl Gaps {
+    fn around(basis: &Basis<'_>, schedule: &Schedule, lives: &Lives, middle: usize) -> Self {
+        let none = vec![None; schedule.versions()];
+        let mut gaps = Self { before: none.clone(), after: none };
+        for (at, &run) in schedule.order().iter().enumerate() {
+            for &version in schedule.inputs(basis, run).iter().chain([&schedule.run(run).output]) {
+                let root = lives.root[version];
+                if at <= middle {
+                    gaps.before[root] = Some(at);
+                } else {
+                    gaps.after[root].get_or_insert(at);
+                }
+            }
+        }
+        gaps
+    }
+
+    fn of(&self, version: Version) -> Option<(usize, usize)> {
+        self.before[version].zip(self.after[version])
+    }
 }
 
 /// A run that makes an operand available.

@@ -13,7 +13,7 @@ use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
-use crate::plan::{self, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Rewritten, Selector, Size};
+use crate::plan::{self, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -164,9 +164,12 @@ impl Engine {
     /// The graph rewritten so that a program takes no more than a budget, or, without one, the least that is found.
     pub fn recompute(&self, graph: &Graph, budget: Option<Budget>) -> Result<Rewritten, Error> {
         graph.verify()?;
+        let EngineOptions { plan, selection, .. } = self.options;
+        let recompute =
+            Recompute { limits: self.limits(), options: plan, footprint: &DeviceMemory(&self.gpu), selection };
         Ok(match budget {
-            Some(Budget(bytes)) => self.planner(&DeviceMemory(&self.gpu)).within(graph, bytes)?,
-            None => self.planner(&DeviceMemory(&self.gpu)).smallest(graph)?,
+            Some(Budget(bytes)) => recompute.within(graph, bytes)?,
+            None => recompute.smallest(graph)?,
         })
     }
 
@@ -189,12 +192,8 @@ impl Engine {
             return Ok((Cow::Owned(graph), plan));
         }
         graph.verify()?;
-        Ok((Cow::Borrowed(graph), self.planner(&DeviceMemory(&self.gpu)).plan(graph)?))
-    }
-
-    fn planner<'a>(&'a self, footprint: &'a DeviceMemory<'a>) -> Planner<'a, DeviceMemory<'a>> {
-        let EngineOptions { plan, selection, .. } = self.options;
-        Planner { limits: self.limits(), options: plan, footprint, selection }
+        let mut planner = Planner::new(self.limits(), self.options.plan, self.options.selection);
+        Ok((Cow::Borrowed(graph), planner.plan(graph, &DeviceMemory(&self.gpu))?))
     }
 
     /// Sets every word of the memory that a run writes before it reads (kept results and the arena) to `pattern`, so that a test sees

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
-use fblayout::plan::{Budget, Plan, PlanError, PlanOptions, Planner, Rewritten, Selection, Selector, UpperBound};
+use fblayout::plan::{Budget, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector, UpperBound};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -63,7 +63,7 @@ impl Target {
             Self::Present(engine) => Ok(engine.plan(graph)?),
             Self::Limits { limits, options, profile } => {
                 let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
-                Ok(Planner { limits, options: *options, footprint, selection }.plan(graph)?)
+                Ok(Planner::new(limits, *options, selection).plan(graph, footprint)?)
             }
         }
     }
@@ -81,10 +81,10 @@ impl Target {
             Self::Present(engine) => Ok(engine.recompute(graph, budget)?),
             Self::Limits { limits, options, profile } => {
                 let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
-                let planner = Planner { limits, options: *options, footprint, selection };
+                let recompute = Recompute { limits, options: *options, footprint, selection };
                 Ok(match budget {
-                    Some(Budget(bytes)) => planner.within(graph, bytes)?,
-                    None => planner.smallest(graph)?,
+                    Some(Budget(bytes)) => recompute.within(graph, bytes)?,
+                    None => recompute.smallest(graph)?,
                 })
             }
         }

@@ -18,7 +18,7 @@ use crate::device::{Case, Limits, Profile};
 use crate::graph::Graph;
 
 use super::cost::Prices;
-use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Selector, plan, select};
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Selector};
 
 use facts::facts;
 use path::Path;
@@ -27,9 +27,9 @@ use schedule::{Basis, Schedule};
 /// Plans of a rewritten graph before the search takes the best found.
 const PROBES: usize = 8;
 
-/// Plans graphs for one device.
+/// Plans graphs for one device, within a budget of its memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Planner<'a, F> {
+pub struct Recompute<'a, F> {
     /// Its limits.
     pub limits: &'a Limits,
     /// Storage and policy.
@@ -75,23 +75,11 @@ impl std::fmt::Display for Recomputed {
     }
 }
 
-impl<F: Footprint> Planner<'_, F> {
-    /// Plans a graph as it is.
-    ///
-    /// # Errors
-    /// As [`plan`].
-    pub fn plan(&self, graph: &Graph) -> Result<Plan, PlanError> {
-        let Self { limits, options, footprint, .. } = *self;
-        match self.selection {
-            Some((selector, profile)) => select(graph, limits, options, footprint, profile, selector),
-            None => plan(graph, limits, options, footprint),
-        }
-    }
-
+impl<F: Footprint> Recompute<'_, F> {
     /// Plans a graph so that it takes no more memory than the budget, recomputing as little as is found to do.
     ///
     /// # Errors
-    /// [`PlanError::Budget`] with the smallest budget that is met, which [`Planner::smallest`] plans; else as [`plan`].
+    /// [`PlanError::Budget`] with the smallest budget that is met, which [`Recompute::smallest`] plans; else as [`super::plan`].
     pub fn within(&self, graph: &Graph, budget: u64) -> Result<Rewritten, PlanError> {
         self.search(graph, Some(budget))
     }
@@ -99,27 +87,28 @@ impl<F: Footprint> Planner<'_, F> {
     /// Plans a graph with the least memory that is found.
     ///
     /// # Errors
-    /// As [`plan`].
+    /// As [`super::plan`].
     pub fn smallest(&self, graph: &Graph) -> Result<Rewritten, PlanError> {
         self.search(graph, None)
     }
 
     fn search(&self, graph: &Graph, budget: Option<u64>) -> Result<Rewritten, PlanError> {
-        let original = self.plan(graph)?;
+        let Self { limits, options, footprint, selection } = *self;
+        let planner = &mut Planner::new(limits, options, selection);
+        let original = planner.plan(graph, footprint)?;
         let total = original.report.total_bytes();
         if budget.is_some_and(|budget| total <= budget) {
             return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
         }
-        let Self { limits, options, footprint, .. } = *self;
         let facts = facts(graph, &original, limits, options, footprint, self.profile())?;
         let basis = Basis::new(graph, facts, !options.apart);
         let mut path = Path::new(&basis);
         let found = match budget {
             None => {
                 path.extend(0);
-                self.probe(&basis, &path, path.end())?
+                self.probe(planner, &basis, &path, path.end())?
             }
-            Some(budget) => self.cheapest(&basis, &mut path, &original, budget)?,
+            Some(budget) => self.cheapest(planner, &basis, &mut path, &original, budget)?,
         };
         if found.plan.report.total_bytes() >= total {
             return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
@@ -139,16 +128,23 @@ impl<F: Footprint> Planner<'_, F> {
         self.selection.map(|(_, profile)| profile)
     }
 
-    fn probe(&self, basis: &Basis<'_>, path: &Path<'_>, count: usize) -> Result<Probe, PlanError> {
+    fn probe(
+        &self,
+        planner: &mut Planner<'_>,
+        basis: &Basis<'_>,
+        path: &Path<'_>,
+        count: usize,
+    ) -> Result<Probe, PlanError> {
         let schedule = path.schedule(count);
         let graph = schedule.graph(basis);
-        Ok(Probe { plan: self.plan(&graph)?, graph, schedule })
+        Ok(Probe { plan: planner.plan(&graph, self.footprint)?, graph, schedule })
     }
 
     /// The plan with the fewest choices that meets the budget. The peaks of the path are those of a model; how far a plan is from
     /// them is learnt from the plans made so far.
     fn cheapest(
         &self,
+        planner: &mut Planner<'_>,
         basis: &Basis<'_>,
         path: &mut Path<'_>,
         original: &Plan,
@@ -172,7 +168,7 @@ impl<F: Footprint> Planner<'_, F> {
                 (Some(count), _) if count == low + 1 && probes > 0 => low + (most - low) / 2,
                 (Some(count), _) => count,
             };
-            let probe = self.probe(basis, path, count)?;
+            let probe = self.probe(planner, basis, path, count)?;
             let total = probe.plan.report.total_bytes();
             beyond = i128::from(total) - i128::from(path.peak(count));
             if total <= budget {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::device::{Limits, Preset, Profile};
 use crate::graph::{Array, Binary, Contents, DType, Graph, Op, Operand, Shape, Unary, ValueId, eval};
 use crate::kernels::StorageKind;
-use crate::plan::{Footprint, PlanError, PlanOptions, Planner, Rewritten, Selector, Size, TEXEL_BYTES};
+use crate::plan::{Footprint, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size, TEXEL_BYTES};
 
 const SIDE: u32 = 8;
 const SQUARE: Shape = [SIDE, SIDE, 1, 1];
@@ -22,11 +22,15 @@ impl Footprint for Exact {
     }
 }
 
-fn with_planner<R>(profile: Option<&Profile>, check: impl FnOnce(&Planner<'_, Exact>) -> R) -> R {
+fn with_device<R>(profile: Option<&Profile>, check: impl FnOnce(&Recompute<'_, Exact>) -> R) -> R {
     let selection = profile.map(|profile| (Selector::Rule, profile));
-    let planner =
-        Planner { limits: &Limits::for_tests(), options: PlanOptions::default(), footprint: &Exact, selection };
-    check(&planner)
+    let device =
+        Recompute { limits: &Limits::for_tests(), options: PlanOptions::default(), footprint: &Exact, selection };
+    check(&device)
+}
+
+fn plan(device: &Recompute<'_, Exact>, graph: &Graph) -> Plan {
+    Planner::new(device.limits, device.options, device.selection).plan(graph, device.footprint).unwrap()
 }
 
 struct Random(u64);
@@ -120,15 +124,15 @@ fn random_steps_fit_their_budgets_and_compute_the_same() {
         let Some((graph, contents)) = random_step(&mut random) else { continue };
         steps += 1;
         let before = eval(&graph, contents.clone()).expect("a well-formed graph");
-        with_planner(adreno.filter(|_| steps % 2 == 0), |planner| {
-            let total = planner.plan(&graph).unwrap().report.total_bytes();
-            let least = planner.smallest(&graph).unwrap();
+        with_device(adreno.filter(|_| steps % 2 == 0), |device| {
+            let total = plan(device, &graph).report.total_bytes();
+            let least = device.smallest(&graph).unwrap();
             assert_same(&before, &least.graph, &contents);
             let smallest = least.plan.report.total_bytes();
             assert_eq!(least.recomputed.bytes_saved, total - smallest);
             saved += usize::from(smallest < total);
             for budget in [total, total - 1, (total + smallest) / 2, smallest] {
-                match planner.within(&graph, budget) {
+                match device.within(&graph, budget) {
                     Ok(Rewritten { graph: rewritten, plan, recomputed }) => {
                         assert!(plan.report.total_bytes() <= budget);
                         assert_eq!(recomputed.nodes == 0, total <= budget);
@@ -141,7 +145,7 @@ fn random_steps_fit_their_budgets_and_compute_the_same() {
                     }
                 }
             }
-            let refusal = planner.within(&graph, smallest - 1).unwrap_err();
+            let refusal = device.within(&graph, smallest - 1).unwrap_err();
             assert_eq!(refusal, PlanError::Budget { budget: smallest - 1, smallest });
             assert!(refusal.to_string().contains(&smallest.to_string()));
         });
@@ -165,14 +169,14 @@ fn deep(layers: usize) -> (Graph, ValueId) {
 #[test]
 fn less_memory_takes_more_runs() {
     let (graph, _) = deep(32);
-    with_planner(None, |planner| {
-        let total = planner.plan(&graph).unwrap().report.total_bytes();
-        let smallest = planner.smallest(&graph).unwrap();
+    with_device(None, |device| {
+        let total = plan(device, &graph).report.total_bytes();
+        let smallest = device.smallest(&graph).unwrap();
         let least = smallest.plan.report.total_bytes();
         assert!(least < total / 2, "{least} of {total}");
         let mut nodes = smallest.recomputed.nodes;
         for budget in (least..total).step_by(512).skip(1) {
-            let Rewritten { recomputed, graph: rewritten, plan } = planner.within(&graph, budget).unwrap();
+            let Rewritten { recomputed, graph: rewritten, plan } = device.within(&graph, budget).unwrap();
             assert!(recomputed.nodes <= nodes && recomputed.nodes > 0, "{} nodes in {budget}", recomputed.nodes);
             assert_eq!(rewritten.nodes.len(), graph.nodes.len() + recomputed.nodes);
             assert_eq!(recomputed.flops, recomputed.nodes as u64 * 4 * u64::from(SIDE * SIDE));
@@ -199,7 +203,7 @@ fn what_has_changed_is_not_read_again() {
         let end = g.node("end", Op::MulMat, vec![g.whole(early), g.whole(both)]).unwrap();
         g.keep(end);
         g.verify().unwrap();
-        let again = with_planner(None, |planner| planner.smallest(&g).unwrap()).graph;
+        let again = with_device(None, |device| device.smallest(&g).unwrap()).graph;
         again.nodes.iter().filter(|node| node.name == "early again").count()
     };
     assert_eq!((step(false), step(true)), (1, 0));
@@ -209,7 +213,7 @@ fn what_has_changed_is_not_read_again() {
 #[test]
 fn values_keep_their_ids() {
     let (graph, x) = deep(8);
-    let rewritten = with_planner(None, |planner| planner.smallest(&graph).unwrap()).graph;
+    let rewritten = with_device(None, |device| device.smallest(&graph).unwrap()).graph;
     assert_eq!(rewritten.values[..graph.values.len()], graph.values[..]);
     assert_eq!(rewritten.kept, graph.kept);
     assert_eq!(rewritten.values[x.index()].name, "x");

@@ -1,0 +1,114 @@
+//! What is told of a plan, in the names of the JSON form.
+
+use std::time::Duration;
+
+use fblayout::device::Limits;
+use fblayout::graph::Graph;
+use fblayout::plan::{Plan, Policy, Prediction, Report, Selection, Selector, TransformKind, Verdict};
+use serde::Serialize;
+
+use super::arguments::Arguments;
+use crate::candidates::Tally;
+use crate::target::Target;
+
+/// What is told of a plan; the JSON form.
+#[derive(Serialize)]
+pub struct Told<'a> {
+    pub model: &'a str,
+    pub seq: u32,
+    pub batch: u32,
+    /// Rank of LoRA; absent when every parameter is trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    pub device: &'a str,
+    pub policy: Policy,
+    pub selector: Selector,
+    pub nodes: usize,
+    pub dispatches: usize,
+    pub barriers: usize,
+    /// From the graph to the plan: checks, layouts, kernels' constants, memory, barriers. No pipeline is made.
+    pub plan_ms: f64,
+    pub transforms: Transforms<'a>,
+    /// Everything that lives at once: weights and state, results, arenas.
+    pub peak_bytes: u64,
+    /// True when sizes are an upper bound from the device's limits, false when the device itself was asked.
+    pub peak_is_bound: bool,
+    pub external_bytes: u64,
+    pub kept_bytes: u64,
+    pub arena_bytes: u64,
+    /// Simulated on the preset's profile; nothing where the device has none.
+    pub predicted: Option<Prediction>,
+    /// What the selectors find on it, simulated.
+    pub selection: Option<Selection>,
+    /// What the rules leave of the tensors' tiles, for the same profile.
+    pub candidates: Option<Tally>,
+    pub limits: &'a Limits,
+}
+
+#[derive(Serialize)]
+pub struct Transforms<'a> {
+    /// Views and copies that the graph asks for.
+    pub count: usize,
+    /// Bytes that all of them would move as copies.
+    pub bytes: u64,
+    /// Those that became coordinates.
+    pub eliminated: usize,
+    pub explicit: Vec<Explicit<'a>>,
+}
+
+/// A transform that moves bytes.
+#[derive(Serialize)]
+pub struct Explicit<'a> {
+    pub node: &'a str,
+    pub kind: TransformKind,
+    pub reason: &'a str,
+    pub bytes: u64,
+}
+
+impl<'a> Told<'a> {
+    pub fn new(arguments: &'a Arguments, target: &'a Target, graph: &Graph, plan: &'a Plan, took: Duration) -> Self {
+        let report = &plan.report;
+        Self {
+            model: &arguments.model,
+            seq: arguments.seq,
+            batch: arguments.batch,
+            rank: (!arguments.full).then_some(arguments.rank),
+            device: &arguments.device,
+            policy: arguments.policy,
+            selector: Selector::Rule,
+            nodes: graph.nodes.len(),
+            dispatches: report.dispatches,
+            barriers: report.barriers,
+            plan_ms: took.as_secs_f64() * 1e3,
+            transforms: Transforms::new(report),
+            peak_bytes: report.external_bytes + report.kept_bytes + report.arena_bytes,
+            peak_is_bound: !target.is_exact(),
+            external_bytes: report.external_bytes,
+            kept_bytes: report.kept_bytes,
+            arena_bytes: report.arena_bytes,
+            predicted: None,
+            selection: None,
+            candidates: None,
+            limits: target.limits(),
+        }
+    }
+}
+
+impl<'a> Transforms<'a> {
+    fn new(report: &'a Report) -> Self {
+        let explicit: Vec<_> = report
+            .transforms
+            .iter()
+            .filter_map(|t| match &t.verdict {
+                Verdict::Eliminated => None,
+                Verdict::Explicit(reason) => Some(Explicit { node: &t.node, kind: t.kind, reason, bytes: t.bytes }),
+            })
+            .collect();
+        Self {
+            count: report.transforms.len(),
+            bytes: report.transforms.iter().map(|t| t.bytes).sum(),
+            eliminated: report.transforms.len() - explicit.len(),
+            explicit,
+        }
+    }
+}

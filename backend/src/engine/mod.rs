@@ -31,7 +31,11 @@ pub struct EngineOptions {
 impl EngineOptions {
     /// Options from `FBL_STORAGE` and `FBL_POLICY`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
-        let plan = PlanOptions { storage: from_var("FBL_STORAGE")?, policy: from_var("FBL_POLICY")? };
+        let plan = PlanOptions {
+            storage: from_var("FBL_STORAGE")?,
+            policy: from_var("FBL_POLICY")?,
+            ..PlanOptions::default()
+        };
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
         if gpu.validation == Validation::Sync {

@@ -14,9 +14,11 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod words;
 
 pub use addressing::Addressing;
 pub use traffic::{Traffic, invocations, traffic};
+pub use words::{parameters, schedule_in_words};
 
 use dispatch::Builder;
 

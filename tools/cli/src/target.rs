@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
-use fblayout::plan::{self, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
+use fblayout::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -80,6 +80,17 @@ impl Target {
                 Selection::of(graph, limits, *options, profile, selector).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Memory that a storage takes, or the most that it may take.
+    pub fn bytes(&self, home: &Home) -> Result<u64, String> {
+        let &Home { kind, width, height, .. } = home;
+        match self {
+            Self::Present(engine) => {
+                engine.gpu().storage_footprint(kind, width, height).map(|f| f.bytes).map_err(|e| e.to_string())
+            }
+            Self::Limits { limits, .. } => UpperBound(limits).size(kind, width, height).map(|size| size.bytes),
         }
     }
 

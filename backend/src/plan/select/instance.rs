@@ -105,7 +105,7 @@ impl Choices<'_> {
             let home = |tile| Home::chosen(desc.dtype, &desc.shape, Some(tile), limits, options).ok();
             let mut found: Vec<(Tile, Home)> = home(rule).map(|home| (rule, home)).into_iter().collect();
             let kind = found.first().map(|(_, home)| home.kind);
-            let others = kind.and_then(|kind| candidates(desc, kind, profile, true).ok());
+            let others = kind.and_then(|kind| candidates(desc, kind, profile, !options.unpruned).ok());
             for candidate in others.into_iter().flat_map(|others| others.homes) {
                 let tile = Tile { row_axis: candidate.row_axis, strip: candidate.strip };
                 if let Some(home) = home(tile)

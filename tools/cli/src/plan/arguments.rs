@@ -1,14 +1,16 @@
 //! What `fblayout plan` is asked.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
+use fblayout::device::PRESETS;
 use fblayout::graph::DType;
-use fblayout::plan::{Policy, Selector, StorageChoice};
-use fblayout_models::Training;
+use fblayout::plan::{PlanOptions, Policy, Selector, StorageChoice};
+use fblayout_models::{MODELS, Training};
 
 #[derive(Args)]
 pub struct Arguments {
-    /// llama-3.2-1b, qwen2.5-1.5b, qwen3-1.7b, gemma-2-2b or gemma-3-1b
-    #[arg(long)]
+    #[arg(long, help = format!("{}, or the path of a GGUF file", MODELS.map(|m| m.name).join(", ")))]
     pub model: String,
     /// Tokens of a sequence
     #[arg(long, default_value_t = 512)]
@@ -22,22 +24,33 @@ pub struct Arguments {
     /// Train every parameter, in F32
     #[arg(long)]
     pub full: bool,
-    /// Element type of the matrices that LoRA leaves frozen
-    #[arg(long, value_enum, default_value_t = Base::F16, conflicts_with = "full")]
-    pub base: Base,
-    /// present (this machine's first Vulkan device), a preset such as adreno-830, or limits as JSON
-    #[arg(long, default_value = "present")]
+    /// Element type of the matrices that LoRA leaves frozen; a file's own where it is a file's model, else f16
+    #[arg(long, value_enum, conflicts_with = "full")]
+    pub base: Option<Base>,
+    #[arg(long, default_value = "present", help = format!(
+        "present (this machine's first Vulkan device), limits as JSON, or one of {}",
+        PRESETS.each_ref().map(|p| p.name).join(", ")
+    ))]
     pub device: String,
     /// What tensors live in: auto, buffer or image
     #[arg(long, default_value = "auto")]
     pub storage: StorageChoice,
-    /// How layouts are treated: rtile+maps, rtile, honest-rowmajor, layout-reuse or convert-always
-    #[arg(long, default_value = "rtile+maps")]
+    #[arg(long, default_value_t, help = format!("How layouts are treated: {}", Policy::ALL.map(|p| p.0).join(", ")))]
     pub policy: Policy,
-    /// How layouts of computed tensors are selected: rule, paper-greedy, chain-dp or pbqp; chain-dp where a preset tells how fast
-    /// the device is, rule elsewhere
-    #[arg(long)]
+    #[arg(long, help = format!(
+        "How layouts of computed tensors are selected: {}; chain-dp where a preset tells how fast the device is, rule elsewhere",
+        Selector::ALL.map(|s| s.0).join(", ")
+    ))]
     pub selector: Option<Selector>,
+    /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
+    #[arg(long)]
+    pub no_pruning: bool,
+    /// Tell of one node: where its tensors live, what it dispatches, what that costs; by name, part of a name or #NUMBER
+    #[arg(long, value_name = "NODE")]
+    pub explain: Option<String>,
+    /// Write a page that draws the step, and every policy beside it
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -68,6 +81,18 @@ impl Arguments {
     /// Alpha of llama.cpp's adapters when none is given is the rank; the plan does not depend on it.
     pub fn training(&self) -> Training {
         let Self { rank, base, .. } = *self;
-        if self.full { Training::Full } else { Training::Lora { rank, alpha: rank as f32, base: base.into() } }
+        let base = base.unwrap_or(Base::F16).into();
+        if self.full { Training::Full } else { Training::Lora { rank, alpha: rank as f32, base } }
+    }
+
+    /// Whether the matrices of a file's model have the file's types.
+    pub fn keeps_types(&self) -> bool {
+        self.base.is_none() && !self.full
+    }
+
+    /// How a plan is made, by the policy and the rules that are asked for.
+    pub fn options(&self) -> PlanOptions {
+        let Self { storage, policy, no_pruning, .. } = *self;
+        PlanOptions { storage, policy, unpruned: no_pruning }
     }
 }

@@ -1,6 +1,11 @@
-//! `fblayout plan`: a training step of a known model, planned and told.
+//! `fblayout plan`: a training step of a model, planned and told.
 
 mod arguments;
+mod coordinates;
+mod explain;
+mod pruning;
+mod search;
+mod tensors;
 mod text;
 mod told;
 
@@ -8,29 +13,38 @@ use std::io::Write;
 use std::time::Instant;
 
 pub use arguments::Arguments;
-use fblayout::plan::{PlanOptions, Selector, predict};
+use fblayout::plan::{Selector, predict};
 use fblayout_models::Options;
 
 use crate::candidates::Tally;
+use crate::model::Model;
 use crate::target::Target;
+use explain::{Explanation, Known};
 use told::Told;
 
 /// Plans and prints.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let config = fblayout_models::find(&arguments.model)?;
-    let Arguments { storage, policy, .. } = *arguments;
-    let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
+    let target = Target::find(&arguments.device, arguments.options())?;
     let options = Options::new(arguments.batch, arguments.seq, arguments.training());
-    let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
+    let graph = Model::find(&arguments.model)?.step(&options, arguments.keeps_types())?;
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
     let start = Instant::now();
     let plan = target.plan(&graph, selector)?;
     let took = start.elapsed();
+
+    let pruning = !arguments.no_pruning;
+    let predicted = profile.map(|profile| predict(&plan, &graph, profile));
+    let tensors = tensors::tensors(&graph, &plan, &target)?;
+    let known =
+        Known { graph: &graph, plan: &plan, tensors: &tensors, profile, predicted: predicted.as_ref(), pruning };
+    let explained = arguments.explain.as_ref().map(|query| Explanation::of(&known, query)).transpose()?;
     let told = Told {
-        predicted: profile.map(|profile| predict(&plan, &graph, profile)),
         selection: target.selection(&graph, selector)?,
-        candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
+        candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,
+        pruning: arguments.no_pruning.then(|| pruning::compare(arguments, &graph, selector)).transpose()?.flatten(),
+        explained,
+        predicted,
         selector,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };

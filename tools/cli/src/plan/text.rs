@@ -9,7 +9,7 @@ impl Told<'_> {
     pub fn text(&self, report: &Report) -> String {
         let Self { model, batch, seq, device, policy, nodes, plan_ms, .. } = self;
         let trained = self.rank.map_or_else(|| "all parameters".to_owned(), |rank| format!("LoRA of rank {rank}"));
-        let Transforms { count, bytes, eliminated, ref explicit } = self.transforms;
+        let Transforms { count, bytes, eliminated, ref explicit, .. } = self.transforms;
         let (moved, all) = (mib(explicit.iter().map(|e| e.bytes).sum()), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
         let mut text = format!(
@@ -19,6 +19,7 @@ impl Told<'_> {
              peak: {} ({certainty})",
             mib(self.peak_bytes)
         );
+        text += &format!("\n{}", self.transforms.denominators);
         if let Some(predicted) = &self.predicted {
             text += &format!("\n{}", predicted.to_string().trim_end());
         }
@@ -27,6 +28,12 @@ impl Told<'_> {
         }
         if let Some(candidates) = &self.candidates {
             text += &format!("\n{candidates}");
+        }
+        if let Some(pruning) = &self.pruning {
+            text += &format!("\n{pruning}");
+        }
+        if let Some(explained) = &self.explained {
+            text += &format!("\n{explained}");
         }
         text
     }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use fblayout::device::Limits;
-use fblayout::graph::Graph;
-use fblayout::plan::{Plan, Policy, Prediction, Report, Selection, Selector, TransformKind, Verdict};
+use fblayout::graph::{Family, Graph, ROWS};
+use fblayout::plan::{Plan, Policy, Prediction, Report, Selection, Selector, Transform, TransformKind, Verdict};
 use serde::Serialize;
 
 use super::arguments::Arguments;
+use super::explain::Explanation;
+use super::pruning::Pruning;
+use super::tensors::first_word;
 use crate::candidates::Tally;
 use crate::target::Target;
 
@@ -42,6 +45,12 @@ pub struct Told<'a> {
     pub selection: Option<Selection>,
     /// What the rules leave of the tensors' tiles, for the same profile.
     pub candidates: Option<Tally>,
+    /// The same plan with and without rules C1 to C3, where that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pruning: Option<Pruning>,
+    /// The node that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Explanation>,
     pub limits: &'a Limits,
 }
 
@@ -54,6 +63,25 @@ pub struct Transforms<'a> {
     /// Those that became coordinates.
     pub eliminated: usize,
     pub explicit: Vec<Explicit<'a>>,
+    pub denominators: Denominators,
+}
+
+/// The share that became coordinates, by three ways of counting.
+#[derive(Serialize)]
+pub struct Denominators {
+    by_count: Share,
+    by_bytes: Share,
+    /// By count, without the transposes that are operands of matrix products, which read either direction.
+    by_count_without_matrix_transposes: Share,
+}
+
+/// A part of a total.
+#[derive(Serialize)]
+pub struct Share {
+    eliminated: u64,
+    total: u64,
+    /// Of nothing, all.
+    percent: f64,
 }
 
 /// A transform that moves bytes.
@@ -89,6 +117,8 @@ impl<'a> Told<'a> {
             predicted: None,
             selection: None,
             candidates: None,
+            pruning: None,
+            explained: None,
             limits: target.limits(),
         }
     }
@@ -109,6 +139,40 @@ impl<'a> Transforms<'a> {
             bytes: report.transforms.iter().map(|t| t.bytes).sum(),
             eliminated: report.transforms.len() - explicit.len(),
             explicit,
+            denominators: Denominators {
+                by_count: Share::of(report, |_| 1),
+                by_bytes: Share::of(report, |t| t.bytes),
+                by_count_without_matrix_transposes: Share::of(report, |t| u64::from(!is_matrix_transpose(t))),
+            },
         }
     }
+}
+
+impl Share {
+    /// The share of transforms that vanished, each with a weight.
+    fn of(report: &Report, weight: impl Fn(&Transform) -> u64) -> Self {
+        let sum =
+            |wanted: &dyn Fn(&Transform) -> bool| report.transforms.iter().filter(|t| wanted(t)).map(&weight).sum();
+        let (total, eliminated): (u64, u64) = (sum(&|_| true), sum(&|t| t.verdict == Verdict::Eliminated));
+        let percent = if total == 0 { 100.0 } else { 100.0 * eliminated as f64 / total as f64 };
+        Self { eliminated, total, percent }
+    }
+}
+
+impl std::fmt::Display for Denominators {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { by_count, by_bytes, by_count_without_matrix_transposes: others } = self;
+        let (count, bytes, percent) = (by_count.percent, by_bytes.percent, others.percent);
+        let Share { eliminated, total, .. } = others;
+        write!(
+            f,
+            "eliminated: {count:.1} % by count, {bytes:.1} % by bytes, {percent:.1} % ({eliminated} of {total}) without matrix transposes"
+        )
+    }
+}
+
+fn is_matrix_transpose(transform: &Transform) -> bool {
+    let op = first_word(&transform.node);
+    let product = ROWS.iter().any(|row| row.name == op && row.family == Family::Gemm);
+    product && transform.kind == TransformKind::Transpose
 }

@@ -48,6 +48,10 @@ impl Gguf {
         let keys = Keys { gguf: self, architecture: family.name };
         let [layers, width, context] = ["block_count", "embedding_length", "context_length"].map(|key| keys.count(key));
         let (layers, width) = (layers?, width?);
+        let last = format!("blk.{}.attn_norm.weight", layers - 1);
+        if !self.tensors.contains_key(&last) {
+            return keys.fail("block_count", format!("is {layers}, but there is no tensor {last}"));
+        }
         let heads = keys.per_layer("attention.head_count")?;
         let kv_heads = match keys.has("attention.head_count_kv") {
             true => keys.per_layer("attention.head_count_kv")?,

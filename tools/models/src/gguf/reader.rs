@@ -152,7 +152,7 @@ impl<R: Read> Reader<R> {
             _ => return self.fail(format!("key {key:?} is a list of type {kind}, which is not read")),
         };
         if matches!(kind, 6 | 7 | 12) || count > KEPT {
-            self.skip(count.checked_mul(each).unwrap_or(u64::MAX), "a list")?;
+            self.skip(count.saturating_mul(each), "a list")?;
             return Ok(Value::List(count));
         }
         (0..count).map(|_| self.integer(kind, key)).collect::<Result<_, _>>().map(Value::Integers)

@@ -3,6 +3,7 @@
 mod arguments;
 mod coordinates;
 mod explain;
+mod html;
 mod pruning;
 mod search;
 mod tensors;
@@ -44,10 +45,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,
         pruning: arguments.no_pruning.then(|| pruning::compare(arguments, &graph, selector)).transpose()?.flatten(),
         explained,
-        predicted,
+        predicted: predicted.clone(),
         selector,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
+    if let Some(path) = &arguments.html {
+        html::write(path, arguments, &known, &told, &target)?;
+    }
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
     text.push('\n');
     match std::io::stdout().write_all(text.as_bytes()) {

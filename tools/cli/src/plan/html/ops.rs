@@ -31,6 +31,13 @@ pub struct Kind {
     pub bound: String,
 }
 
+impl Kind {
+    /// The op, and whether its operands are only moved.
+    pub fn name(&self) -> String {
+        if self.conversion { format!("{} (conversion)", self.op) } else { self.op.clone() }
+    }
+}
+
 /// Dispatches by op, the longest time first.
 pub fn kinds(plan: &Plan, costs: &[StepCost]) -> Vec<Kind> {
     let mut kinds: BTreeMap<(&str, bool), Kind> = BTreeMap::new();

@@ -53,6 +53,8 @@ struct Point {
     text_x: f64,
     text_y: f64,
     anchor: &'static str,
+    /// Whether the name stands so far off that a line must lead to it.
+    led: bool,
 }
 
 impl Chart {
@@ -97,6 +99,7 @@ impl Chart {
                 text_x: 0.0,
                 text_y: 0.0,
                 anchor: "start",
+                led: false,
             })
             .collect();
         place_names(&mut points);
@@ -113,7 +116,7 @@ impl Chart {
             band: band.join(" "),
             roof_text: format!("{} and {}", units::decimal(middle.0, "FLOP/s"), units::decimal(middle.1, "B/s")),
             points,
-            movers: movers.iter().map(|k| k.op.as_str()).collect::<Vec<_>>().join(", "),
+            movers: movers.iter().map(Kind::name).collect::<Vec<_>>().join(", "),
         }
     }
 }
@@ -144,6 +147,7 @@ fn place_names(points: &mut [Point]) {
         let best = spots.min_by(|a, b| overlap(boxed(a.0, a.1, a.3)).total_cmp(&overlap(boxed(b.0, b.1, b.3))));
         if let Some((x, y, anchor, back)) = best {
             (point.text_x, point.text_y, point.anchor) = (round(x), round(y + 4.0), anchor);
+            point.led = (y - point.y).abs() > LINE;
             taken.push(boxed(x, y, back));
         }
     }

@@ -32,7 +32,8 @@ fn a_node_is_explained_from_its_window_to_its_time() {
         }
         assert!(tensor["memory"].as_str().expect("a place").contains("arena"), "{tensor}");
         assert!(tensor["live"].as_array().expect("two ends").len() == 2 && tensor["bytes"].as_u64() > Some(0));
-        assert!(!tensor["candidates"].as_array().expect("a list").is_empty(), "{tensor}");
+        let scratch = tensor["role"] == "scratch";
+        assert_eq!(tensor["candidates"].as_array().expect("a list").is_empty(), scratch, "{tensor}");
     }
     let cost = &dispatch["cost"];
     let times = cost["times"].as_array().expect("four resources");
@@ -67,6 +68,19 @@ fn a_copy_that_was_not_made_says_so() {
     assert!(told.contains("Copy of") && told.contains("dispatches nothing"), "{told}");
     let made = text(&[&STEP[..], &["--policy", "rtile", "--explain", "CPY blk.2.joined"]].concat());
     assert!(made.contains("moves bytes, for the policy makes every copy") && made.contains("conversion "), "{made}");
+}
+
+/// A node that another one's dispatch computes is explained by that dispatch.
+#[test]
+fn a_fused_node_is_explained_where_it_is_done() {
+    let node = "RMS_NORM blk.3.ffn_norm.rows";
+    let fused = [&STEP[..], &["--policy", "full", "--explain", node]].concat();
+    let told = json(&fused)["explained"].clone();
+    assert!(explained(node)["done_with"].is_null());
+    let host = told["done_with"].as_str().expect("a label");
+    assert!(host.starts_with("RMS_NORM+MUL blk.3.ffn_norm"), "{host}");
+    assert_eq!(told["dispatches"][0]["label"], host);
+    assert!(text(&fused).contains("is done within RMS_NORM+MUL"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use fblayout::kernels::{Access, Addressing, parameters, schedule_in_words};
 use fblayout::plan::{Candidate, Home, Plan, Prediction, StepCost, Tile, Transform, Verdict, candidates};
 use serde::Serialize;
 
-use super::tensors::{Role, Tensor, place, steps_of_nodes, storage, transforms_of_nodes};
+use super::tensors::{Role, Tensor, place, steps_around_nodes, steps_of_nodes, storage, transforms_of_nodes};
 use super::{coordinates, search};
 use crate::units;
 
@@ -17,6 +17,8 @@ use crate::units;
 pub struct Explanation {
     node: String,
     number: usize,
+    /// The node that it is done with, where that is not itself.
+    done_with: Option<String>,
     reads: Vec<Read>,
     transforms: Vec<Transform>,
     dispatches: Vec<Dispatch>,
@@ -86,11 +88,14 @@ impl Explanation {
     pub fn of(known: &Known<'_>, query: &str) -> Result<Self, String> {
         let number = search::node(known.graph, query)?;
         let node = &known.graph.nodes[number];
-        let transforms = &transforms_of_nodes(known.graph, known.plan)[number];
-        let steps = &steps_of_nodes(known.graph, known.plan)[number];
+        let around = steps_around_nodes(known.graph, known.plan)[number];
+        let host = around.map_or(number, |at| known.plan.steps[at].node);
+        let transforms = &transforms_of_nodes(known.graph, known.plan)[host];
+        let steps = &steps_of_nodes(known.graph, known.plan)[host];
         Ok(Self {
             node: format!("{} {}", node.op.row().name, node.name),
             number,
+            done_with: around.map(|at| known.plan.steps[at].label.clone()),
             reads: node.inputs.iter().map(|input| read(known.graph, input)).collect(),
             transforms: transforms.iter().map(|&i| known.plan.report.transforms[i].clone()).collect(),
             dispatches: steps.iter().map(|&at| dispatch(known, at)).collect(),
@@ -157,6 +162,9 @@ impl fmt::Display for Explanation {
             if let Some(window) = window {
                 write!(f, ", {window}")?;
             }
+        }
+        if let Some(host) = &self.done_with {
+            write!(f, "\n  is done within {host}, whose transforms and dispatches these are")?;
         }
         for Transform { kind, bytes, verdict, .. } in &self.transforms {
             let bytes = units::bytes(*bytes);

@@ -77,7 +77,7 @@ fn writers(plan: &Plan) -> Vec<Option<usize>> {
     writers
 }
 
-/// The steps of each node.
+/// The steps that work for each node alone, or for it last of several.
 pub fn steps_of_nodes(graph: &Graph, plan: &Plan) -> Vec<Vec<usize>> {
     let mut steps = vec![Vec::new(); graph.nodes.len()];
     for (at, step) in plan.steps.iter().enumerate() {
@@ -86,14 +86,30 @@ pub fn steps_of_nodes(graph: &Graph, plan: &Plan) -> Vec<Vec<usize>> {
     steps
 }
 
+/// The first step that does each node with others that are named by a later one.
+pub fn steps_around_nodes(graph: &Graph, plan: &Plan) -> Vec<Option<usize>> {
+    let mut around = vec![None; graph.nodes.len()];
+    for (at, step) in plan.steps.iter().enumerate() {
+        for &node in step.fused.iter().filter(|&&node| node != step.node) {
+            around[node].get_or_insert(at);
+        }
+    }
+    around
+}
+
 /// The transforms that each node asks for, by their numbers in the report. The first of several nodes of one name has them all.
 pub fn transforms_of_nodes(graph: &Graph, plan: &Plan) -> Vec<Vec<usize>> {
     let mut of_label: HashMap<&str, Vec<usize>> = HashMap::new();
     for (i, transform) in plan.report.transforms.iter().enumerate() {
         of_label.entry(&transform.node).or_default().push(i);
     }
-    let label = |node: &Node| format!("{} {}", node.op.row().name, node.name);
-    graph.nodes.iter().map(|node| of_label.remove(label(node).as_str()).unwrap_or_default()).collect()
+    let steps = steps_of_nodes(graph, plan);
+    let of_node = |(node, steps): (&Node, &Vec<usize>)| {
+        let own = format!("{} {}", node.op.row().name, node.name);
+        let labels = [own.as_str()].into_iter().chain(steps.iter().map(|&at| plan.steps[at].label.as_str()));
+        labels.filter_map(|label| of_label.remove(label)).flatten().collect()
+    };
+    graph.nodes.iter().zip(&steps).map(of_node).collect()
 }
 
 /// Memory of a slot, in words.

@@ -172,7 +172,7 @@ impl std::fmt::Display for Denominators {
 }
 
 fn is_matrix_transpose(transform: &Transform) -> bool {
-    let op = first_word(&transform.node);
-    let product = ROWS.iter().any(|row| row.name == op && row.family == Family::Gemm);
+    let is_product = |op: &str| ROWS.iter().any(|row| row.name == op && row.family == Family::Gemm);
+    let product = first_word(&transform.node).split('+').any(is_product);
     product && transform.kind == TransformKind::Transpose
 }

@@ -8,7 +8,7 @@ use fblayout::plan::{StepCost, TransformKind, Verdict};
 use serde::Serialize;
 
 use super::super::explain::Known;
-use super::super::tensors::{steps_of_nodes, transforms_of_nodes};
+use super::super::tensors::{steps_around_nodes, steps_of_nodes, transforms_of_nodes};
 use super::fold::{Group, Run, groups, layer, list, runs, short};
 use super::glyph::{self, Glyph};
 use super::ops::bound;
@@ -20,6 +20,8 @@ use crate::units;
 struct Line {
     /// Number of the dispatch.
     step: Option<usize>,
+    /// Number of the dispatch that does it with others.
+    within: Option<usize>,
     op: String,
     name: String,
     inputs: Vec<Glyph>,
@@ -69,6 +71,7 @@ pub struct Section {
 #[derive(Serialize)]
 struct Drawn {
     step: Option<usize>,
+    within: Option<usize>,
     op: String,
     name: String,
     inputs: Vec<Glyph>,
@@ -202,6 +205,7 @@ impl Line {
     /// Whether both are drawn alike; times and bytes apart.
     fn alike(&self, other: &Self) -> bool {
         self.op == other.op
+            && self.within.is_some() == other.within.is_some()
             && short(&self.name) == short(&other.name)
             && self.conversion == other.conversion
             && self.schedule == other.schedule
@@ -216,6 +220,7 @@ impl Line {
         let [seconds, flops] = [mean(costs, |c| c.seconds), mean(costs, |c| c.flops as f64)];
         Drawn {
             step: self.step,
+            within: self.within,
             op: self.op.clone(),
             name: short(&self.name),
             inputs: self.inputs.clone(),
@@ -241,14 +246,14 @@ fn mean(costs: &[StepCost], figure: impl Fn(&StepCost) -> f64) -> f64 {
 fn lines(known: &Known<'_>) -> Vec<Line> {
     let (graph, plan) = (known.graph, known.plan);
     let dispatched = steps_of_nodes(graph, plan);
-    let transforms = transforms_of_nodes(graph, plan);
+    let (around, transforms) = (steps_around_nodes(graph, plan), transforms_of_nodes(graph, plan));
     let mut reasons = reasons(known);
     let mut silent = (0..graph.nodes.len()).filter(|&n| dispatched[n].is_empty()).peekable();
     let mut lines = Vec::with_capacity(plan.steps.len());
     for at in 0..plan.steps.len() {
         let node = plan.steps[at].node;
         while let Some(n) = silent.next_if(|&n| n < node) {
-            lines.push(silent_line(known, n, &transforms[n]));
+            lines.push(silent_line(known, n, around[n], &transforms[n]));
         }
         // Its transforms are told where the node itself is dispatched.
         let own =
@@ -256,7 +261,7 @@ fn lines(known: &Known<'_>) -> Vec<Line> {
         let vanished: &[usize] = if own == Some(at) { &transforms[node] } else { &[] };
         lines.push(Line { moved: reasons.next(at), ..line(known, at, vanished) });
     }
-    lines.extend(silent.map(|n| silent_line(known, n, &transforms[n])));
+    lines.extend(silent.map(|n| silent_line(known, n, around[n], &transforms[n])));
     lines
 }
 
@@ -289,10 +294,11 @@ impl Reasons<'_> {
 }
 
 /// A node that dispatches nothing.
-fn silent_line(known: &Known<'_>, at: usize, transforms: &[usize]) -> Line {
+fn silent_line(known: &Known<'_>, at: usize, within: Option<usize>, transforms: &[usize]) -> Line {
     let node = &known.graph.nodes[at];
     Line {
         step: None,
+        within,
         op: node.op.row().name.to_owned(),
         name: node.name.clone(),
         inputs: Vec::new(),
@@ -320,6 +326,7 @@ fn line(known: &Known<'_>, at: usize, transforms: &[usize]) -> Line {
     let (op, name) = step.label.split_once(' ').unwrap_or((&step.label, ""));
     Line {
         step: Some(at),
+        within: None,
         op: op.to_owned(),
         name: name.to_owned(),
         inputs: of(&|access| access == Access::Read),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
-use fblayout::graph::Graph;
-use fblayout::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
+use fblayout::graph::{Graph, ValueId};
+use fblayout::plan::{self, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -80,6 +80,21 @@ impl Target {
                 Selection::of(graph, limits, *options, profile, selector).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The tiles that some tensors could have, and what each would cost, where the machine's speed is known.
+    pub fn choices(
+        &self,
+        graph: &Graph,
+        selector: Selector,
+        values: &[ValueId],
+    ) -> Result<Vec<Option<Choice>>, PlanError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Choice::of(graph, limits, *options, profile, selector, values)
+            }
+            _ => Ok(vec![None; values.len()]),
         }
     }
 

@@ -41,6 +41,25 @@ fn a_node_is_explained_from_its_window_to_its_time() {
     assert!(times.len() == 4 && cost["seconds"].as_f64().expect("a time") >= longest, "{cost}");
 }
 
+/// No tile that a tensor could have instead is better than what the selector gave it, where that is the optimum.
+#[test]
+fn a_chosen_tile_is_told_with_the_others() {
+    let step = [&STEP[..], &["--selector", "pbqp", "--explain", "blk.3.ffn_gated"]].concat();
+    let told = json(&step);
+    let choices = told["explained"]["choices"].as_array().expect("a list");
+    assert!(!choices.is_empty());
+    for choice in choices {
+        let cost = |tile: &Value| tile[1].as_f64().expect("seconds");
+        let tiles = choice["tiles"].as_array().expect("a list");
+        let chosen = cost(&tiles[choice["chosen"].as_u64().expect("a number") as usize]);
+        let selected = told["selection"]["cost"].as_f64().expect("seconds");
+        assert!((chosen - selected).abs() < 1e-9 * selected, "{chosen} and {selected}");
+        assert!(tiles.len() > 1 && choice["stand"] == "simulated");
+        let gap = told["selection"]["gap"].as_f64().expect("seconds");
+        assert!(tiles.iter().all(|tile| cost(tile) >= chosen - gap - 1e-12), "{choice}");
+    }
+}
+
 /// The text has the same, and says which figures are simulated.
 #[test]
 fn the_text_is_for_people() {

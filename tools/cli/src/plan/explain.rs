@@ -3,13 +3,16 @@
 use std::fmt;
 
 use fblayout::device::Profile;
-use fblayout::graph::{DType, Desc, Graph, Operand, Shape};
+use fblayout::graph::{DType, Desc, Graph, Node, Operand, Shape, ValueId};
 use fblayout::kernels::{Access, Addressing, parameters, schedule_in_words};
-use fblayout::plan::{Candidate, Home, Plan, Prediction, StepCost, Tile, Transform, Verdict, candidates};
+use fblayout::plan::{
+    Candidate, Choice, Home, Plan, Prediction, Selector, StepCost, Tile, Transform, Verdict, candidates,
+};
 use serde::Serialize;
 
 use super::tensors::{Role, Tensor, place, steps_around_nodes, steps_of_nodes, storage, transforms_of_nodes};
 use super::{coordinates, search};
+use crate::target::Target;
 use crate::units;
 
 /// What is told of a node.
@@ -22,6 +25,16 @@ pub struct Explanation {
     reads: Vec<Read>,
     transforms: Vec<Transform>,
     dispatches: Vec<Dispatch>,
+    /// The tensors that the node reads and writes, where they have a choice of tiles.
+    choices: Vec<Chosen>,
+}
+
+/// What a selector chose for a tensor, and from what.
+#[derive(Serialize)]
+struct Chosen {
+    value: String,
+    #[serde(flatten)]
+    choice: Choice,
 }
 
 /// What the graph asks for as an operand.
@@ -85,7 +98,7 @@ pub struct Known<'a> {
 
 impl Explanation {
     /// Explains the node that fits a query, see [`search::node`].
-    pub fn of(known: &Known<'_>, query: &str) -> Result<Self, String> {
+    pub fn of(known: &Known<'_>, target: &Target, selector: Selector, query: &str) -> Result<Self, String> {
         let number = search::node(known.graph, query)?;
         let node = &known.graph.nodes[number];
         let around = steps_around_nodes(known.graph, known.plan)[number];
@@ -99,8 +112,23 @@ impl Explanation {
             reads: node.inputs.iter().map(|input| read(known.graph, input)).collect(),
             transforms: transforms.iter().map(|&i| known.plan.report.transforms[i].clone()).collect(),
             dispatches: steps.iter().map(|&at| dispatch(known, at)).collect(),
+            choices: choices(known.graph, target, selector, node)?,
         })
     }
+}
+
+fn choices(graph: &Graph, target: &Target, selector: Selector, node: &Node) -> Result<Vec<Chosen>, String> {
+    let mut values: Vec<ValueId> = Vec::new();
+    for value in node.inputs.iter().map(|input| input.value).chain([node.output]) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    let found = target.choices(graph, selector, &values).map_err(|e| e.to_string())?;
+    let named = |(value, choice): (&ValueId, Option<Choice>)| {
+        Some(Chosen { value: graph.values[value.index()].name.clone(), choice: choice? })
+    };
+    Ok(values.iter().zip(found).filter_map(named).collect())
 }
 
 fn read(graph: &Graph, input: &Operand) -> Read {
@@ -176,7 +204,33 @@ impl fmt::Display for Explanation {
         if self.dispatches.is_empty() {
             write!(f, "\n  dispatches nothing: its result is found through the coordinates of its readers")?;
         }
-        self.dispatches.iter().try_for_each(|dispatch| dispatch.fmt(f))
+        self.dispatches.iter().try_for_each(|dispatch| dispatch.fmt(f))?;
+        self.choices.iter().try_for_each(|chosen| chosen.fmt(f))
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Choice { tiles, chosen, .. } = &self.choice;
+        write!(
+            f,
+            "\n  tiles of {}, by what the step costs with each while all else is as selected; where the rule's plan is no \
+             slower, it is made:",
+            self.value
+        )?;
+        for (i, &(tile, seconds)) in tiles.iter().enumerate() {
+            let name = coordinates::tile_in_words(tile);
+            let above = seconds - tiles[*chosen].1;
+            let sign = if above < 0.0 { '-' } else { '+' };
+            write!(f, "\n    simulated: {}, {sign}{} {name}", units::seconds(seconds), units::seconds(above.abs()))?;
+            if i == 0 {
+                write!(f, ", the rule's")?;
+            }
+            if i == *chosen {
+                write!(f, ", selected")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -39,7 +39,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let tensors = tensors::tensors(&graph, &plan, &target)?;
     let known =
         Known { graph: &graph, plan: &plan, tensors: &tensors, profile, predicted: predicted.as_ref(), pruning };
-    let explained = arguments.explain.as_ref().map(|query| Explanation::of(&known, query)).transpose()?;
+    let explained =
+        arguments.explain.as_ref().map(|query| Explanation::of(&known, &target, selector, query)).transpose()?;
     let told = Told {
         selection: target.selection(&graph, selector)?,
         candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,

@@ -69,7 +69,7 @@ impl Glyph {
             Role::Scratch => "scr",
         };
         let class = format!("{role} {}", storage(kind));
-        Self { width: side(columns, 3.2, 56.0), height: side(rows, 1.9, 30.0), fill, class, title }
+        Self { width: side(columns, 2.7, 46.0), height: side(rows, 1.9, 30.0), fill, class, title }
     }
 }
 

@@ -75,7 +75,10 @@ impl Chart {
                 .filter(|tick| tick.at > y(arena as f64) + 12.0)
                 .collect(),
             columns: (round_steps(alive.len() as f64, 1000.0).into_iter())
-                .map(|step| Tick { at: x(step), text: step.to_string() })
+                .map(|step| Tick {
+                    at: x(step),
+                    text: if step == 0.0 { "dispatch 0".into() } else { step.to_string() },
+                })
                 .collect(),
             note: format!(
                 "Sizes {certainty}. Without sharing memory all results would take {}.",

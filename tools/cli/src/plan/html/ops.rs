@@ -70,6 +70,7 @@ pub fn bound(cost: &StepCost) -> String {
 /// A line of the table.
 #[derive(Serialize)]
 pub struct Line {
+    number: usize,
     op: String,
     conversion: bool,
     count: usize,
@@ -90,9 +91,10 @@ pub fn table(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Vec<Line> {
     let kinds = kinds(plan, costs);
     let total: f64 = kinds.iter().map(|k| k.seconds).sum();
     let longest = kinds.first().map_or(1.0, |k| k.seconds);
-    let line = |kind: Kind| {
+    let line = |(number, kind): (usize, Kind)| {
         let rate = kind.bytes as f64 / kind.seconds;
         Line {
+            number,
             count: kind.count,
             time: units::seconds(kind.seconds),
             share: units::percent(kind.seconds / total),
@@ -110,5 +112,5 @@ pub fn table(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Vec<Line> {
             op: kind.op,
         }
     };
-    kinds.into_iter().map(line).collect()
+    (1..).zip(kinds).map(line).collect()
 }

@@ -9,8 +9,8 @@ use super::scale::{Log, Tick, round};
 use crate::units;
 
 /// The drawing, in pixels.
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 440.0;
+const WIDTH: f64 = 1120.0;
+const HEIGHT: f64 = 500.0;
 const LEFT: f64 = 92.0;
 const TOP: f64 = 14.0;
 const RIGHT: f64 = 20.0;
@@ -48,6 +48,9 @@ struct Point {
     y: f64,
     radius: f64,
     conversion: bool,
+    /// Its line in the table.
+    number: usize,
+    /// Number, and the op where there is room.
     name: String,
     title: String,
     text_x: f64,
@@ -60,15 +63,21 @@ struct Point {
 impl Chart {
     /// Draws the steps of a plan.
     pub fn new(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Self {
-        let (drawn, movers): (Vec<Kind>, Vec<Kind>) =
-            kinds(plan, costs).into_iter().partition(|k| k.flops > 0 && k.bytes > 0);
+        let numbered: Vec<(usize, Kind)> = (1..).zip(kinds(plan, costs)).collect();
+        let is_drawn = |k: &Kind| k.flops > 0 && k.bytes > 0;
+        let movers: Vec<String> = numbered.iter().filter(|(_, k)| !is_drawn(k)).map(|(_, k)| k.name()).collect();
+        let drawn: Vec<(usize, Kind)> = numbered.into_iter().filter(|(_, k)| is_drawn(k)).collect();
         let intensity = |k: &Kind| k.flops as f64 / k.bytes as f64;
         let speed = |k: &Kind| k.flops as f64 / k.seconds;
         let [slow, middle, fast] = [Case::Slow, Case::Middle, Case::Fast]
             .map(|case| (case.more(profile.flops_f32), case.more(profile.memory_rate)));
         let ridge = middle.0 / middle.1;
-        let x = Log::covering(drawn.iter().map(intensity).chain([ridge / 4.0, ridge * 4.0]), LEFT, WIDTH - RIGHT);
-        let y = Log::covering(drawn.iter().map(speed).chain([fast.0]), HEIGHT - BOTTOM, TOP);
+        let x = Log::covering(
+            drawn.iter().map(|(_, k)| intensity(k)).chain([ridge / 4.0, ridge * 4.0]),
+            LEFT,
+            WIDTH - RIGHT,
+        );
+        let y = Log::covering(drawn.iter().map(|(_, k)| speed(k)).chain([fast.0]), HEIGHT - BOTTOM, TOP);
         let [from, to] = x.ends();
         // The corners of a roof, left to right. Below the chart it runs along its lower edge.
         let roof = |(flops, rate): (f64, f64)| {
@@ -81,12 +90,13 @@ impl Chart {
         let total: f64 = costs.iter().map(|c| c.seconds).sum();
         let mut points: Vec<Point> = drawn
             .iter()
-            .map(|k| Point {
+            .map(|(number, k)| Point {
                 x: x.place(intensity(k)),
                 y: y.place(speed(k)),
                 radius: round(4.0 + 16.0 * (k.seconds / total).sqrt()),
                 conversion: k.conversion,
-                name: k.op.clone(),
+                number: *number,
+                name: format!("{number} {}", k.op),
                 title: format!(
                     "{}\nsimulated: {} in {} dispatches\n{} at {}, bound by {}",
                     k.op,
@@ -116,39 +126,56 @@ impl Chart {
             band: band.join(" "),
             roof_text: format!("{} and {}", units::decimal(middle.0, "FLOP/s"), units::decimal(middle.1, "B/s")),
             points,
-            movers: movers.iter().map(Kind::name).collect::<Vec<_>>().join(", "),
+            movers: movers.join(", "),
         }
     }
 }
 
-/// Puts each name beside its point where it hits no other, the longest times first.
+/// Puts each name beside its point where it hits no other, the longest times first. Where there is no room for the name, its number
+/// has to do.
 fn place_names(points: &mut [Point]) {
-    let mut taken: Vec<[f64; 4]> =
-        points.iter().map(|p| [p.x - p.radius, p.y - p.radius, p.x + p.radius, p.y + p.radius]).collect();
+    const BESIDE: [f64; 1] = [0.0];
+    const AROUND: [f64; 5] = [0.0, -LINE, LINE, -2.0 * LINE, 2.0 * LINE];
+    let disc = |p: &Point| [p.x - p.radius, p.y - p.radius, p.x + p.radius, p.y + p.radius];
+    let mut taken: Vec<[f64; 4]> = points.iter().map(disc).collect();
     for (i, point) in points.iter_mut().enumerate() {
-        let length = LETTER * point.name.len() as f64;
-        let beside = point.radius + 4.0;
-        let spots = [0.0, -LINE, LINE, -2.0 * LINE, 2.0 * LINE, -3.0 * LINE, 3.0 * LINE].into_iter().flat_map(|down| {
-            [(point.x + beside, "start", 0.0), (point.x - beside, "end", length)]
-                .map(|(x, anchor, back)| (x, point.y + down, anchor, back))
-        });
-        let boxed = |x: f64, y: f64, back: f64| [x - back, y - LINE / 2.0, x - back + length, y + LINE / 2.0];
-        let overlap = |b: [f64; 4]| -> f64 {
-            let outside = (LEFT - b[0]).max(0.0)
-                + (b[2] - (WIDTH - RIGHT)).max(0.0)
-                + (TOP - b[1]).max(0.0)
-                + (b[3] - (HEIGHT - BOTTOM)).max(0.0);
-            let hits =
-                taken.iter().enumerate().filter(|&(other, _)| other != i).map(|(_, t)| {
-                    (b[2].min(t[2]) - b[0].max(t[0])).max(0.0) * (b[3].min(t[3]) - b[1].max(t[1])).max(0.0)
-                });
-            hits.sum::<f64>() + 100.0 * outside
-        };
-        let best = spots.min_by(|a, b| overlap(boxed(a.0, a.1, a.3)).total_cmp(&overlap(boxed(b.0, b.1, b.3))));
-        if let Some((x, y, anchor, back)) = best {
-            (point.text_x, point.text_y, point.anchor) = (round(x), round(y + 4.0), anchor);
-            point.led = (y - point.y).abs() > LINE;
-            taken.push(boxed(x, y, back));
+        let number = point.number.to_string();
+        let named = best_spot(point, &point.name, &BESIDE, &taken, i).filter(|spot| spot.overlap == 0.0);
+        if named.is_none() {
+            point.name = number;
         }
+        let Some(spot) = named.or_else(|| best_spot(point, &point.name, &AROUND, &taken, i)) else { continue };
+        (point.text_x, point.text_y, point.anchor) = (round(spot.x), round(spot.y + 4.0), spot.anchor);
+        point.led = (spot.y - point.y).abs() > LINE;
+        taken.push(spot.area);
     }
+}
+
+/// A place for a text: where it starts or ends, the middle of its line, and how much of other things it hides.
+struct Spot {
+    x: f64,
+    y: f64,
+    anchor: &'static str,
+    area: [f64; 4],
+    overlap: f64,
+}
+
+/// The spot beside a point, so many pixels below it, that hides least. `own` is the point's number among what is taken.
+fn best_spot(point: &Point, text: &str, down: &[f64], taken: &[[f64; 4]], own: usize) -> Option<Spot> {
+    let length = LETTER * text.len() as f64;
+    let beside = point.radius + 4.0;
+    let spot = |(x, anchor, back): (f64, &'static str, f64), down: f64| {
+        let y = point.y + down;
+        let area = [x - back, y - LINE / 2.0, x - back + length, y + LINE / 2.0];
+        let [left, top, right, bottom] = area;
+        let outside = (LEFT - left).max(0.0) + (right - (WIDTH - RIGHT)).max(0.0);
+        let outside = outside + (TOP - top).max(0.0) + (bottom - (HEIGHT - BOTTOM)).max(0.0);
+        let others = taken.iter().enumerate().filter(|&(other, _)| other != own);
+        let hidden = others
+            .map(|(_, t)| (right.min(t[2]) - left.max(t[0])).max(0.0) * (bottom.min(t[3]) - top.max(t[1])).max(0.0));
+        Spot { x, y, anchor, area, overlap: hidden.sum::<f64>() + 100.0 * outside }
+    };
+    let sides = [(point.x + beside, "start", 0.0), (point.x - beside, "end", length)];
+    let spots = down.iter().flat_map(|&down| sides.map(|side| spot(side, down)));
+    spots.min_by(|a, b| a.overlap.total_cmp(&b.overlap))
 }

@@ -211,6 +211,12 @@ fn impossible_steps_are_refused_by_name() {
     assert!(with(&["--rank", "0"]).contains("rank"));
     assert!(with(&["--full", "--rank", "4"]).contains("--full"));
     assert!(with(&["--storage", "paper"]).contains("auto, buffer, image"));
+    let long = with(&["--seq", "1000000000"]);
+    assert!(long.contains("node blk.0.scores") && long.contains("63 bits"), "{long}");
+    for limits in ["{\"max_workgroup_invocations\": 0}", "{\"max_workgroup_size\": [64, 0, 1]}"] {
+        let told = refusal(&["--model", "qwen3-1.7b", "--device", limits]);
+        assert!(told.contains("is 0, but a workgroup has invocations"), "{told}");
+    }
     let small = refusal(&["--model", "gemma-2-2b", "--device", "vulkan-minimum"]);
     assert!(small.contains("[2304, 256000, 1, 1]") && small.contains("image limit of 4096"), "{small}");
 }

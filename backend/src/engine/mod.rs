@@ -161,9 +161,19 @@ impl Engine {
 
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
+        self.compile_with(graph, externals, &self.options.tape)
+    }
+
+    /// [`Engine::compile`], with a tape recorded another way than the engine's options say.
+    pub fn compile_with(
+        &self,
+        graph: &Graph,
+        externals: &[(ValueId, Tensor)],
+        tape: &TapeOptions,
+    ) -> Result<Program, Error> {
         let plan = self.plan(graph)?;
         log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
-        Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
+        Program::new(&self.gpu, tape, graph, plan, externals)
     }
 
     /// Sets every word of the memory that a run writes before it reads (kept results and the arena) to `pattern`, so that a test sees

@@ -22,6 +22,8 @@ layout(constant_id = 7) const uint PARTS = 1u;
 // Invocations that share their fetches of B: a power of two, no more than a subgroup has; LANES_N is 1.
 layout(constant_id = 8) const uint SHARE = 8u;
 #endif
+// Matrices along axis 2 of the result.
+layout(constant_id = 9) const uint MATRICES = 1u;
 
 // View axis that is summed over.
 layout(constant_id = 16) const uint REDUCE = 0u;
@@ -44,6 +46,8 @@ layout(constant_id = 16) const uint REDUCE = 0u;
 #define SLOT 2
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 3
+#include "epilogue.glsl"
 
 #include "gemm_a.glsl"
 #include "gemm_b.glsl"
@@ -54,8 +58,8 @@ void main() {
     // Workgroups with the same m follow each other: A is the large one.
     uint m4 = gl_WorkGroupID.y * LANES_M * TILE_M + lane_m;
     uint n0 = (gl_WorkGroupID.x * LANES_N + lane_n) * TILE_N;
-    uint i2 = gl_WorkGroupID.z % D_p2;
-    uint i3 = gl_WorkGroupID.z / D_p2;
+    uint i2 = gl_WorkGroupID.z % MATRICES;
+    uint i3 = gl_WorkGroupID.z / MATRICES;
     uint part = 0u;
     uint d3 = i3;
     if (PARTS > 1u) {
@@ -108,8 +112,12 @@ void main() {
         }
         uint c4 = m4 + i % TILE_M * LANES_M;
         uint n = n0 + i / TILE_M;
+#ifdef FUSED
+        STORE4(c4, n, i2, d3, v);
+#else
         if (4u * c4 < D_p0 && n < D_p1) {
-            D_store4(c4, n, i2, d3, v);
+            STORE4(c4, n, i2, d3, v);
         }
+#endif
     }
 }

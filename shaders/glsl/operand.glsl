@@ -282,6 +282,11 @@ bool NAME(_inside)(uint i1, uint i2, uint i3) {
     return i1 < NAME(_n1) && i2 < NAME(_n2) && i3 < NAME(_n3);
 }
 
+// Whether the padded box has quad c4 of a row.
+bool NAME(_covers)(uint c4, uint i1, uint i2, uint i3) {
+    return 4u * c4 < NAME(_p0) && i1 < NAME(_p1) && i2 < NAME(_p2) && i3 < NAME(_p3);
+}
+
 // Stores one whole texel of an F32 operand whose axis 0 carries the lane digit: zero outside the extents.
 void NAME(_store4)(uint c4, uint i1, uint i2, uint i3, vec4 v) {
     vec4 kept = NAME(_inside)(i1, i2, i3) ? operand_mask(c4, NAME(_n0), v) : vec4(0.0);

@@ -161,18 +161,24 @@ impl Engine {
 
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
-        self.compile_with(graph, externals, &self.options.tape)
+        let plan = self.plan(graph)?;
+        log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
+        self.realise(graph, plan, externals)
     }
 
-    /// [`Engine::compile`], with a tape recorded another way than the engine's options say.
-    pub fn compile_with(
+    /// Places the memory of a plan and records its tape. The plan may come from elsewhere; its slots belong to values of `graph`.
+    pub fn realise(&self, graph: &Graph, plan: Plan, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
+        self.realise_as(graph, plan, externals, &self.options.tape)
+    }
+
+    /// [`Engine::realise`], with a tape recorded another way than the engine's options say.
+    pub fn realise_as(
         &self,
         graph: &Graph,
+        plan: Plan,
         externals: &[(ValueId, Tensor)],
         tape: &TapeOptions,
     ) -> Result<Program, Error> {
-        let plan = self.plan(graph)?;
-        log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
         Program::new(&self.gpu, tape, graph, plan, externals)
     }
 

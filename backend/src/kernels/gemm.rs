@@ -44,6 +44,7 @@ const LANES_M: u32 = 5;
 const LANES_N: u32 = 6;
 const PARTS: u32 = 7;
 const SHARE: u32 = 8;
+const MATRICES: u32 = 9;
 pub(super) const REDUCE: u32 = 16;
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
@@ -111,6 +112,10 @@ impl Schedule {
         })
     }
 
+    fn shader(&self) -> &'static str {
+        if self.share > 1 { "gemm_subgroup" } else { "gemm" }
+    }
+
     fn choose(size: Size, limits: &Limits) -> Self {
         let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
         let wanted = if processor { PROCESSOR_SUBGROUP } else { limits.subgroup_size.clamp(32, 64) };
@@ -169,11 +174,15 @@ fn product(call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
     let size = Size { quads_m: p0.div_ceil(4), n, k: b.shape()[reduce as usize], batches: [b2, b3] };
     let schedule = Schedule::choose(size, call.limits);
     if schedule.parts == 1 {
-        return Ok(dispatch(&a, b, (Arg::Output, call.output), reduce, schedule, call.limits)?.into());
+        let builder = operands(call.builder(schedule.shader())?, &a, b)?;
+        return Ok(dispatch(call.store(builder)?, call.output, reduce, schedule)?.into());
     }
     let [m, n, ..] = call.output.shape();
     let (scratch, sums) = part_sums([m, n, b2, schedule.parts])?;
-    let parts = dispatch(&a, b, (Arg::Scratch(0), &sums), reduce, schedule, call.limits)?;
+    let builder = operands(Builder::new(schedule.shader(), call.limits), &a, b)?;
+    let builder = builder.operand(Arg::Scratch(0), &sums, Access::Write)?;
+    let parts = dispatch(builder, &sums, reduce, schedule)?;
+    // What is done to the result is done to the parts' sum.
     let mut lowered = copy::repeat_back(Call { inputs: &[sums], ..call })?;
     for (arg, _) in lowered.dispatches.iter_mut().flat_map(|d| &mut d.args).filter(|(arg, _)| *arg == Arg::Input(0)) {
         *arg = Arg::Scratch(0);
@@ -206,31 +215,27 @@ fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
     Ok((Scratch { dtype, layout }, operand))
 }
 
-fn dispatch(
-    a: &Operand,
-    b: &Operand,
-    (arg, output): (Arg, &Operand),
-    reduce: u32,
-    schedule: Schedule,
-    limits: &Limits,
-) -> Result<Dispatch, Refusal> {
+fn operands<'a>(builder: Builder<'a>, a: &Operand, b: &Operand) -> Result<Builder<'a>, Refusal> {
+    builder.operand(Arg::Input(0), a, Access::Read)?.operand(Arg::Input(1), b, Access::Read)
+}
+
+/// The product's constants and workgroups; the builder has all operands.
+fn dispatch(builder: Builder<'_>, output: &Operand, reduce: u32, schedule: Schedule) -> Result<Dispatch, Refusal> {
     let Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share } = schedule;
-    let shader = if share > 1 { "gemm_subgroup" } else { "gemm" };
-    let mut builder = Builder::new(shader, limits)
-        .operand(Arg::Input(0), a, Access::Read)?
-        .operand(Arg::Input(1), b, Access::Read)?
-        .operand(arg, output, Access::Write)?
+    let [p0, p1, p2, p3] = builder.box_over(output);
+    let mut builder = builder
         .set(TILE_M, tile_m)
         .set(TILE_N, tile_n)
         .set(LANES_M, lanes_m)
         .set(LANES_N, lanes_n)
         .set(PARTS, parts)
+        .set(MATRICES, p2)
         .set(REDUCE, reduce);
     if share > 1 {
         builder = builder.set(SHARE, share);
     }
-    let [p0, p1, p2, p3] = output.padded();
-    let matrices = p2.checked_mul(p3).ok_or_else(|| Refusal(format!("{arg}: {p2} x {p3} matrices are too many")))?;
+    let matrices = p2.checked_mul(p3);
+    let matrices = matrices.ok_or_else(|| Refusal(format!("a product: {p2} x {p3} matrices are too many")))?;
     let groups = [p1.div_ceil(tile_n * lanes_n), p0.div_ceil(4).div_ceil(tile_m * lanes_m), matrices];
     builder.workgroups(lanes_m * lanes_n, groups)
 }

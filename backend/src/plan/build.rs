@@ -7,10 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
+use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
 use crate::kernels::{self, Arg, Lowered, Operand};
 use crate::layout::{Layout, View};
 
+use super::fusion::{Assembled, Extra, Group, Groups, Map};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
 
@@ -21,12 +22,13 @@ pub fn plan(
     options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    Draft::new(graph, limits, options, &Layouts::default())?.finish(footprint)
+    let groups = Groups::of(graph, limits, options.policy.fusion());
+    Draft::new(graph, limits, options, &Layouts::default(), &groups)?.finish(footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    Draft::new(graph, limits, options, &Layouts::default()).map(drop)
+    Draft::new(graph, limits, options, &Layouts::default(), &Groups::default()).map(drop)
 }
 
 /// A plan without memory and barriers.
@@ -37,9 +39,15 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Walks a graph, with chosen layouts of computed values.
-    pub fn new(graph: &Graph, limits: &Limits, options: PlanOptions, layouts: &Layouts) -> Result<Self, PlanError> {
-        let mut builder = Builder::new(graph, limits, options, layouts);
+    /// Walks a graph, with chosen layouts of computed values and nodes that run as one where kernels can.
+    pub fn new(
+        graph: &Graph,
+        limits: &Limits,
+        options: PlanOptions,
+        layouts: &Layouts,
+        groups: &Groups,
+    ) -> Result<Self, PlanError> {
+        let mut builder = Builder::new(graph, limits, options, layouts, groups);
         builder.nodes()?;
         let Builder { slots, steps, transforms, .. } = builder;
         Ok(Self { slots, steps, transforms })
@@ -121,11 +129,21 @@ struct Elided {
     label: String,
 }
 
+/// What a dispatch is bound to.
+struct Operands<'a> {
+    inputs: &'a [Bound],
+    extras: &'a [Bound],
+    output: &'a Bound,
+    /// Nodes that are done with the one at work.
+    fused: &'a [usize],
+}
+
 struct Builder<'a> {
     graph: &'a Graph,
     limits: &'a Limits,
     options: PlanOptions,
     layouts: &'a Layouts,
+    groups: &'a Groups,
     /// External values that a node writes: their content changes within the run.
     written: HashSet<ValueId>,
     values: Vec<Option<Bound>>,
@@ -139,7 +157,13 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions, layouts: &'a Layouts) -> Self {
+    fn new(
+        graph: &'a Graph,
+        limits: &'a Limits,
+        options: PlanOptions,
+        layouts: &'a Layouts,
+        groups: &'a Groups,
+    ) -> Self {
         let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
         let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
         Self {
@@ -147,6 +171,7 @@ impl<'a> Builder<'a> {
             limits,
             options,
             layouts,
+            groups,
             written,
             values: vec![None; graph.values.len()],
             at: 0,
@@ -158,11 +183,82 @@ impl<'a> Builder<'a> {
     }
 
     fn nodes(&mut self) -> Result<(), PlanError> {
-        let graph = self.graph;
-        graph.nodes.iter().enumerate().try_for_each(|(at, node)| {
+        let (graph, groups) = (self.graph, self.groups);
+        (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)).try_for_each(|at| {
             self.at = at;
-            self.node(node)
+            let Some(group) = groups.at(at) else { return self.node(&graph.nodes[at]) };
+            // What no kernel does at once is done one by one.
+            let alone: &[usize] = if self.group(group)? { &[] } else { &group.nodes };
+            alone.iter().chain(&group.after).try_for_each(|&at| {
+                self.at = at;
+                self.node(&graph.nodes[at])
+            })
         })
+    }
+
+    /// Runs a group as one; false where its views or the device do not let it.
+    fn group(&mut self, group: &Group) -> Result<bool, PlanError> {
+        let graph = self.graph;
+        let Some(Assembled { fused, reads, writes, output, shape }) = Assembled::of(graph, group) else {
+            return Ok(false);
+        };
+        let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
+        let label = format!("{names} {}", graph.nodes[self.at].name);
+        let operands = || group.products().flat_map(|at| &graph.nodes[at].inputs);
+        let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
+        let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound.clone()).collect();
+        let mut extras = Vec::with_capacity(reads.len() + writes.len());
+        for Extra { operand, shape: of, map } in &reads {
+            let read = self.placed(operand, &label)?;
+            let Some(view) = repeated(&read.bound.view, of).and_then(|view| view.strided(&shape, map, 0).ok()) else {
+                return Ok(false);
+            };
+            extras.push(Bound { view, ..read.bound.clone() });
+            placed.push(read);
+        }
+        for &(value, map) in &writes {
+            let Some(bound) = self.written_as(value, &shape, map)? else { return Ok(false) };
+            extras.push(bound);
+        }
+        let Some(output) = self.written_as(output.0, &shape, output.1)? else { return Ok(false) };
+        let of = |bounds: &[Bound]| bounds.iter().map(|bound| self.operand(bound)).collect::<Vec<_>>();
+        let Ok(lowered) = kernels::lower_fused(&fused, &of(&inputs), &self.operand(&output), &of(&extras), self.limits)
+        else {
+            return Ok(false);
+        };
+        for (input, placed) in operands().chain(reads.iter().map(|read| &read.operand)).zip(&placed) {
+            self.record(input, &label, placed.verdict.clone());
+        }
+        self.record_inner(group, &label);
+        let (_, fused) = group.nodes.split_last().unwrap_or((&0, &[]));
+        self.emit(&label, false, lowered, Operands { inputs: &inputs, extras: &extras, output: &output, fused });
+        Ok(true)
+    }
+
+    /// A value's home along the axes of a kernel's result; nothing where the kernel would leave padding unwritten.
+    fn written_as(&mut self, value: ValueId, shape: &Shape, map: Map) -> Result<Option<Bound>, PlanError> {
+        let bound = self.value(value)?;
+        let texels = |view: &View| view.axes.iter().map(|axis| u64::from(axis.padded)).product::<u64>();
+        let all = texels(&bound.view);
+        let view = bound.view.strided(shape, &map, 0).ok().filter(|view| texels(view) == all);
+        Ok(view.map(|view| Bound { view, ..bound }))
+    }
+
+    /// Views and copies between the nodes of a group are gone with the values that they show.
+    fn record_inner(&mut self, group: &Group, label: &str) {
+        let graph = self.graph;
+        let inside: HashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
+        for node in group.nodes.iter().map(|&at| &graph.nodes[at]) {
+            if node.op == Op::Copy {
+                let bytes = self.get(node.output).desc().bytes();
+                let (node, verdict) = (label.to_owned(), Verdict::Eliminated);
+                self.transforms.push(Transform { node, kind: TransformKind::Copy, bytes, verdict });
+            }
+            for input in node.inputs.iter().filter(|input| inside.contains(&input.value)) {
+                let whole = input.is_whole(&self.get(input.value).shape);
+                self.record(input, label, (!whole).then_some(Verdict::Eliminated));
+            }
+        }
     }
 
     fn node(&mut self, node: &Node) -> Result<(), PlanError> {
@@ -189,7 +285,12 @@ impl<'a> Builder<'a> {
             self.record(input, &label, verdict);
         }
         let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
-        self.emit(&label, node.op == Op::Copy, lowered, &inputs, &output);
+        self.emit(
+            &label,
+            node.op == Op::Copy,
+            lowered,
+            Operands { inputs: &inputs, extras: &[], output: &output, fused: &[] },
+        );
         Ok(())
     }
 
@@ -365,7 +466,8 @@ impl<'a> Builder<'a> {
         let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &whole(&home), self.limits)
             .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
         let dense = self.slot(home, Owner::Arena { offset: 0 });
-        self.emit(label, true, lowered, std::slice::from_ref(source), &dense);
+        let operands = Operands { inputs: std::slice::from_ref(source), extras: &[], output: &dense, fused: &[] };
+        self.emit(label, true, lowered, operands);
         Ok(dense)
     }
 
@@ -403,7 +505,8 @@ impl<'a> Builder<'a> {
         Operand { dtype: home.dtype, view: bound.view.clone(), storage: home.kind, pitch: home.width }
     }
 
-    fn emit(&mut self, label: &str, conversion: bool, lowered: Lowered, inputs: &[Bound], output: &Bound) {
+    fn emit(&mut self, label: &str, conversion: bool, lowered: Lowered, operands: Operands<'_>) {
+        let Operands { inputs, extras, output, fused } = operands;
         let scratch: Vec<usize> = lowered
             .scratch
             .into_iter()
@@ -418,11 +521,13 @@ impl<'a> Builder<'a> {
             let slot = |arg| match arg {
                 Arg::Input(i) => inputs[i].slot,
                 Arg::Output => output.slot,
+                Arg::Extra(i) => extras[i].slot,
                 Arg::Scratch(i) => scratch[i],
             };
             self.steps.push(Step {
                 label: label.to_owned(),
                 node: self.at,
+                fused: fused.to_vec(),
                 conversion,
                 shader: d.shader,
                 constants: d.constants,
@@ -444,6 +549,12 @@ impl<'a> Builder<'a> {
             verdict,
         });
     }
+}
+
+/// A view repeated along axes where it has one element and `shape` has more.
+fn repeated(view: &View, shape: &Shape) -> Option<View> {
+    let single = |axis: &usize| view.axes.get(*axis).is_some_and(|a| a.extent == 1) && shape[*axis] > 1;
+    (0..4).filter(single).try_fold(view.clone(), |view, axis| view.repeat_whole(axis, shape[axis]).ok())
 }
 
 /// All of a home, as a kernel sees it.

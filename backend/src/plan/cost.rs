@@ -182,7 +182,8 @@ impl<'a> Prices<'a> {
             if first {
                 done = Some(step.node);
             }
-            let flops = if first { flops_of(graph, step.node) } else { 0 };
+            let nodes = || [step.node].into_iter().chain(step.fused.iter().copied());
+            let flops = if first { nodes().map(|node| flops_of(graph, node)).sum() } else { 0 };
             let key = (step.shader, step.constants.clone(), step.groups, flops);
             let alike =
                 *self.known.entry(key).or_insert_with(|| self.machine.dispatch(step, flops, &mut self.coverages));

@@ -4,6 +4,7 @@ mod bound;
 mod build;
 mod candidates;
 mod cost;
+mod fusion;
 mod hazards;
 mod home;
 mod memory;
@@ -83,6 +84,8 @@ pub struct Step {
     pub label: String,
     /// The node of the graph that it works for.
     pub node: usize,
+    /// Other nodes that it does with it.
+    pub fused: Vec<usize>,
     /// True when it only moves bytes: a copy of the host, or one that a reader cannot do without.
     pub conversion: bool,
     /// Name of the shader.

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod cost;
+mod fusion;
 mod select;
 
 use crate::device::Limits;

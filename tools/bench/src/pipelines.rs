@@ -64,7 +64,7 @@ struct Row {
 /// Plans, makes pipelines and prints.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let profile = arguments.profile.as_deref().map(Machine::find).transpose()?.map(|machine| machine.profile);
-    let way = if profile.is_some() { Way::selected } else { Way::rule }(reference::policy());
+    let way = if profile.is_some() { Way::selected } else { Way::rule }(reference::POLICY);
     let stand = Stand { adapter: arguments.adapter, options: EngineOptions::from_env()?, profile };
     let mut rows = Vec::new();
     let mut present = None;

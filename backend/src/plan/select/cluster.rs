@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::cost::Prices;
+use crate::plan::fusion::Groups;
 use crate::plan::{PlanError, Step, StepCost};
 
 use super::instance::Target;
@@ -144,7 +145,7 @@ impl<'a, 'p> Sampler<'a, 'p> {
     }
 
     fn price(&mut self, graph: &Graph, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
-        let draft = Draft::new(graph, self.target.limits, self.target.options, &layouts)?;
+        let draft = Draft::new(graph, self.target.limits, self.target.options, &layouts, &Groups::default())?;
         let costs = self.prices.of(graph, draft.steps());
         let priced = |(step, cost): (&Step, StepCost)| Priced { shader: step.shader, groups: step.groups, cost };
         Ok(draft.steps().iter().zip(costs).map(priced).collect())

@@ -21,6 +21,7 @@ use crate::graph::{Graph, ValueId};
 
 use super::build::Draft;
 use super::cost::Prices;
+use super::fusion::Groups;
 use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Tile};
 
 use instance::{Instance, Target};
@@ -106,11 +107,14 @@ pub fn select(
     profile: &Profile,
     selector: Selector,
 ) -> Result<Plan, PlanError> {
-    let rule = Draft::new(graph, limits, options, &Layouts::default())?;
+    let groups = Groups::of(graph, limits, options.policy.fusion());
+    let rule = Draft::new(graph, limits, options, &Layouts::default(), &groups)?;
     if selector == Selector::Rule {
         return rule.finish(footprint);
     }
-    match faster(graph, Target { limits, options, profile }, selector, &rule).map(|draft| draft.finish(footprint)) {
+    match faster(graph, Target { limits, options, profile }, &groups, selector, &rule)
+        .map(|draft| draft.finish(footprint))
+    {
         Some(Ok(plan)) => Ok(plan),
         // Whatever the rule can plan is planned.
         None | Some(Err(_)) => rule.finish(footprint),
@@ -118,11 +122,11 @@ pub fn select(
 }
 
 /// The draft that a selector finds, if there is one and it is faster than the rule's.
-fn faster(graph: &Graph, target: Target<'_>, selector: Selector, rule: &Draft) -> Option<Draft> {
+fn faster(graph: &Graph, target: Target<'_>, groups: &Groups, selector: Selector, rule: &Draft) -> Option<Draft> {
     let mut prices = Prices::new(target.profile, Case::Middle);
     let instance = Instance::new(graph, rule.steps(), target, &mut prices).ok()?;
     let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-    let chosen = Draft::new(graph, target.limits, target.options, &layouts).ok()?;
+    let chosen = Draft::new(graph, target.limits, target.options, &layouts, groups).ok()?;
     let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&prices.of(graph, draft.steps()));
     (seconds(&chosen) < seconds(rule)).then_some(chosen)
 }
@@ -167,7 +171,7 @@ impl Selection {
         profile: &Profile,
         selector: Selector,
     ) -> Result<Self, PlanError> {
-        let draft = Draft::new(graph, limits, options, &Layouts::default())?;
+        let draft = Draft::new(graph, limits, options, &Layouts::default(), &Groups::default())?;
         let mut prices = Prices::new(profile, Case::Middle);
         let target = Target { limits, options, profile };
         let Instance { problem, rule, .. } = Instance::new(graph, draft.steps(), target, &mut prices)?;

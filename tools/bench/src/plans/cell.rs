@@ -203,7 +203,7 @@ fn is_attention(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::{LORA, policy};
+    use crate::reference::{LORA, POLICY};
     use fblayout_models::{Options, find, train_graph};
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         let config = find("gemma-3-1b").unwrap().tiny();
         let graph = train_graph(&config, &Options::new(1, 8, LORA)).unwrap().model.graph;
         let machine = Machine::find("adreno-830").unwrap();
-        for way in [Way::rule(Policy::ConvertAlways), Way::selected(policy())] {
+        for way in [Way::rule(Policy::ConvertAlways), Way::selected(POLICY)] {
             let plan = way.plan(&graph, &machine).unwrap();
             let predicted = predict(&plan, &graph, machine.profile);
             let cell = Cell::new(config.name, &graph, &machine, way).unwrap();

@@ -57,7 +57,7 @@ pub fn peaks(rows: &[Row]) -> Table {
     let head = ["model", "training"].map(str::to_owned).into_iter().chain(ways.unwrap_or_default());
     let mut table = Table::new("peaks", head.chain(["reference over the least other".to_owned()]));
     for row in rows {
-        let excess = format!("{:.3}", row.excess(Way::selected(reference::policy())));
+        let excess = format!("{:.3}", row.excess(Way::selected(reference::POLICY)));
         let peaks = row.policies.iter().map(|(_, memory)| gib(memory.peak()));
         table.row([row.model, row.training].map(str::to_owned).into_iter().chain(peaks).chain([excess]));
     }
@@ -80,7 +80,7 @@ pub fn inference(rows: &[Row]) -> Table {
         ],
     );
     for row in rows {
-        let Some(training) = row.training(Way::selected(reference::policy())) else { continue };
+        let Some(training) = row.training(Way::selected(reference::POLICY)) else { continue };
         let Memory { external: _, computed } = row.inference;
         let over = |a: u64, b: u64| format!("{:.2}", a as f64 / b.max(1) as f64);
         table.row([
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_reference_is_held_against_the_thriftiest_other() {
-        let ours = Way::selected(reference::policy());
+        let ours = Way::selected(reference::POLICY);
         let memory = |external, computed| Memory { external, computed };
         let others = [(Way::rule(Policy::RTile), memory(4, 6)), (Way::rule(Policy::ConvertAlways), memory(4, 16))];
         let policies = others.into_iter().chain([(ours, memory(4, 7))]).collect();

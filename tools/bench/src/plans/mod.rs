@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let models = reference::models(&arguments.models)?;
     let machines = Machine::named(&arguments.devices)?;
     let first = &machines[0];
-    let ours = Way::selected(reference::policy());
+    let ours = Way::selected(reference::POLICY);
     let mut told = Told {
         seq: arguments.seq,
         rank: reference::RANK,
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Every policy by the rule, and the selections that the ablation and the comparisons ask for.
 fn ways() -> Vec<Way> {
     let mut ways: Vec<Way> = reference::policies().map(Way::rule).collect();
-    for policy in [ratios::SELECTED_BY_ARTICLE, reference::policy()] {
+    for policy in [ratios::SELECTED_BY_ARTICLE, reference::POLICY] {
         let way = Way::selected(policy);
         if !ways.contains(&way) {
             ways.push(way);

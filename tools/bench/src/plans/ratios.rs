@@ -30,8 +30,8 @@ fn article(policy: Policy) -> Option<&'static str> {
     match policy {
         Policy::LayoutReuse => Some("3.9–4.1 (MNN)"),
         Policy::ConvertAlways => Some("4.3–4.9 (TFLite)"),
-        _ if policy.to_string() == "fused-elementwise" => Some("5.4–5.7 (TVM)"),
-        _ => None,
+        Policy::FusedElementwise => Some("5.4–5.7 (TVM)"),
+        Policy::HonestRowmajor | Policy::RTile | Policy::RTileMaps | Policy::Full => None,
     }
 }
 
@@ -61,7 +61,7 @@ fn presets(cells: &[Cell]) -> Vec<&'static str> {
 
 /// E1–E3 and V1: time of every policy over the reference's.
 pub fn neighbours(cells: &[Cell]) -> Table {
-    let ours = Way::selected(reference::policy());
+    let ours = Way::selected(reference::POLICY);
     let others: Vec<Way> = reference::policies().map(Way::rule).collect();
     let head = ["simulated: time over that of".to_owned() + &format!(" {ours}")];
     let mut table = Table::new("neighbours", head.into_iter().chain(others.iter().map(|way| way.to_string())));
@@ -76,7 +76,7 @@ pub fn neighbours(cells: &[Cell]) -> Table {
 
 /// B1–B4: what each idea gains over the one before, mean over models.
 pub fn ablation(cells: &[Cell]) -> Table {
-    let ours = Way::selected(reference::policy());
+    let ours = Way::selected(reference::POLICY);
     let beyond = ("beyond: the reference", Way::selected(SELECTED_BY_ARTICLE), ours);
     let steps = ABLATION.map(|(name, from, to, ..)| (name, from, to)).into_iter().chain([beyond]);
     let presets = presets(cells);
@@ -133,19 +133,19 @@ mod tests {
             cell("a", "p", way(Policy::LayoutReuse), 6.0),
             cell("a", "p", way(Policy::HonestRowmajor), 8.0),
             cell("a", "p", way(Policy::RTile), 4.0),
-            cell("a", "p", Way::selected(reference::policy()), 2.0),
+            cell("a", "p", Way::selected(reference::POLICY), 2.0),
             cell("b", "p", way(Policy::LayoutReuse), 12.0),
             cell("b", "p", way(Policy::HonestRowmajor), 2.0),
             cell("b", "p", way(Policy::RTile), 4.0),
-            cell("b", "p", Way::selected(reference::policy()), 3.0),
+            cell("b", "p", Way::selected(reference::POLICY), 3.0),
             cell("a", "q", way(Policy::LayoutReuse), 5.0),
-            cell("a", "q", Way::selected(reference::policy()), 5.0),
+            cell("a", "q", Way::selected(reference::POLICY), 5.0),
         ]
     }
 
     #[test]
     fn models_are_compared_with_themselves() {
-        let ways = [Way::rule(Policy::LayoutReuse), Way::selected(reference::policy())];
+        let ways = [Way::rule(Policy::LayoutReuse), Way::selected(reference::POLICY)];
         assert_eq!(quotients(&cells(), "p", ways, |c| c.time_ms), [3.0, 4.0]);
         assert_eq!(presets(&cells()), ["p", "q"]);
         let table = neighbours(&cells()).to_string();

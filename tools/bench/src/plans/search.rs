@@ -52,7 +52,7 @@ pub fn selections(rows: &[Row], cells: &[Cell]) -> Table {
             let cell = cells.iter().find(|c| (c.model, c.preset, c.way) == (*model, *preset, way));
             or_dash(cell.map(|c| short(c.time_ms)))
         };
-        let policy = crate::reference::policy();
+        let policy = crate::reference::POLICY;
         table.row(
             [(*model).to_owned(), (*preset).to_owned()]
                 .into_iter()

@@ -20,7 +20,7 @@ fn ways(cells: &[Cell]) -> Vec<Way> {
 /// Milliseconds of a step, by model, machine and way.
 pub fn times(cells: &[Cell]) -> Table {
     let ways = ways(cells);
-    let ours = Way::selected(reference::policy());
+    let ours = Way::selected(reference::POLICY);
     let head = ["model", "simulated ms on"].map(str::to_owned).into_iter();
     let head = head.chain(ways.iter().map(Way::to_string)).chain([format!("range of {ours}")]);
     let mut table = Table::new("times", head);
@@ -83,7 +83,7 @@ pub fn eliminated(cells: &[Cell], first: &str) -> Table {
             "C2 worst simulated % of time, any preset",
         ],
     );
-    let ours: Vec<&Cell> = cells.iter().filter(|c| c.way == Way::selected(reference::policy())).collect();
+    let ours: Vec<&Cell> = cells.iter().filter(|c| c.way == Way::selected(reference::POLICY)).collect();
     for cell in ours.iter().filter(|c| c.preset == first) {
         let shares = ours.iter().filter(|c| c.model == cell.model).map(|c| c.whole.conversion_share());
         let t = cell.transforms;
@@ -118,7 +118,7 @@ pub fn transforms(cells: &[&Cell]) -> Table {
         ],
     );
     for cell in cells {
-        let ours = cells.iter().find(|c| c.model == cell.model && c.way == Way::selected(reference::policy()));
+        let ours = cells.iter().find(|c| c.model == cell.model && c.way == Way::selected(reference::POLICY));
         let base = ours.map_or(0, |c| c.attention.cache_bytes);
         table.row([
             cell.model.to_owned(),

@@ -29,7 +29,7 @@ pub struct Contender<'a> {
     tensors: Vec<(ValueId, Tensor)>,
     program: Program,
     plan_ms: f64,
-    compile_ms: f64,
+    record_ms: f64,
     first_ms: f64,
     rounds_ms: Vec<f64>,
     learned: Learned,
@@ -60,8 +60,8 @@ pub struct Row {
     pub peak_bytes: u64,
     /// From the graph to the plan.
     pub plan_ms: f64,
-    /// From the graph to a recorded tape: the plan, memory, pipelines.
-    pub compile_ms: f64,
+    /// From the plan to a recorded tape: memory, pipelines.
+    pub record_ms: f64,
     /// The first step.
     pub first_step_ms: f64,
     pub loss: f64,
@@ -113,13 +113,12 @@ impl<'a> Contender<'a> {
         let engine = stand.open(way, choice)?;
         let tensors = contents.iter().map(|(id, bytes)| tensor(&engine, graph, *id, bytes));
         let tensors = tensors.collect::<Result<Vec<_>, Failure>>()?;
-        let (planned, plan_ms) = timed(|| Ok(engine.plan(graph)?))?;
-        drop(planned);
-        let (mut program, compile_ms) = timed(|| Ok(engine.compile(graph, &tensors)?))?;
+        let (plan, plan_ms) = timed(|| Ok(engine.plan(graph)?))?;
+        let (mut program, record_ms) = timed(|| Ok(engine.realise(graph, plan, &tensors)?))?;
         let ((), first_ms) = timed(|| Ok(program.run()?))?;
         let learned = Learned::read(&engine, &program, train, &tensors)?;
         let rounds_ms = Vec::new();
-        Ok(Self { way, storage, train, engine, tensors, program, plan_ms, compile_ms, first_ms, rounds_ms, learned })
+        Ok(Self { way, storage, train, engine, tensors, program, plan_ms, record_ms, first_ms, rounds_ms, learned })
     }
 
     /// Runs one step on the clock.
@@ -135,7 +134,7 @@ impl<'a> Contender<'a> {
 
     /// Looks at the dispatches one by one, and tells all.
     pub fn finish(self, reference: &Learned) -> Result<Row, Failure> {
-        let Self { way, storage, train, engine, tensors, program, plan_ms, compile_ms, first_ms, rounds_ms, learned } =
+        let Self { way, storage, train, engine, tensors, program, plan_ms, record_ms, first_ms, rounds_ms, learned } =
             self;
         let peak_bytes = engine.gpu().memory().in_use;
         let steps = &program.plan().steps;
@@ -150,7 +149,7 @@ impl<'a> Contender<'a> {
             timestamps: timestamps(&engine, &train.model.graph, &tensors)?,
             peak_bytes,
             plan_ms,
-            compile_ms,
+            record_ms,
             first_step_ms: first_ms,
             loss: learned.loss,
             loss_difference: (learned.loss - reference.loss).abs() / reference.loss.abs(),
@@ -201,7 +200,7 @@ fn tensor(engine: &Engine, graph: &Graph, id: ValueId, bytes: &[u8]) -> Result<(
 /// Medians over a few runs that take a timestamp after every dispatch; nothing where the device has none.
 fn timestamps(engine: &Engine, graph: &Graph, tensors: &[(ValueId, Tensor)]) -> Result<Option<Timestamps>, Failure> {
     let tape = TapeOptions { timing: true, ..TapeOptions::default() };
-    let Ok(mut program) = engine.compile_with(graph, tensors, &tape) else { return Ok(None) };
+    let Ok(mut program) = engine.realise_as(graph, engine.plan(graph)?, tensors, &tape) else { return Ok(None) };
     let (mut conversions, mut all) = (Vec::new(), Vec::new());
     for _ in 0..TIMED_RUNS {
         program.run()?;

@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let n = contenders.len();
         (0..n).try_for_each(|i| contenders[(i + round) % n].round())?;
     }
-    let own = contenders.iter().position(|c| c.way.policy == reference::policy()).unwrap_or(0);
+    let own = contenders.iter().position(|c| c.way.policy == reference::POLICY).unwrap_or(0);
     let learned = contenders[own].learned().clone();
     let rows = contenders.into_iter().map(|c| c.finish(&learned)).collect::<Result<Vec<_>, _>>()?;
     let told = Told {
@@ -153,7 +153,7 @@ fn storages(names: &[String]) -> Result<Vec<(&'static str, StorageChoice)>, Fail
 /// The policies by the rule, and the reference with layouts selected where the machine is known.
 fn ways(policies: &[Policy], selecting: bool) -> Vec<Way> {
     let all: Vec<Policy> = if policies.is_empty() { reference::policies().collect() } else { policies.to_vec() };
-    let selected = (selecting && all.contains(&reference::policy())).then(|| Way::selected(reference::policy()));
+    let selected = (selecting && all.contains(&reference::POLICY)).then(|| Way::selected(reference::POLICY));
     all.into_iter().map(Way::rule).chain(selected).collect()
 }
 
@@ -173,14 +173,14 @@ impl Told {
                 "% of all dispatches",
                 "MiB",
                 "plan ms",
-                "compile ms",
+                "record ms",
                 "first step ms",
                 "loss differs by",
                 "worst gradient by",
             ],
         );
         for row in &self.rows {
-            let ours = |other: &&Row| other.storage == row.storage && other.way == Way::rule(reference::policy());
+            let ours = |other: &&Row| other.storage == row.storage && other.way == Way::rule(reference::POLICY);
             let over =
                 self.rows.iter().find(ours).map(|ours| format!("{:.2}", row.step_ms.median / ours.step_ms.median));
             table.row([
@@ -195,7 +195,7 @@ impl Told {
                 or_dash(row.timestamps.map(|t| format!("{:.1}", 100.0 * t.conversions_ms / t.all_ms))),
                 mib(row.peak_bytes),
                 short(row.plan_ms),
-                short(row.compile_ms),
+                short(row.record_ms),
                 short(row.first_step_ms),
                 format!("{:.0e}", row.loss_difference),
                 format!("{:.0e}", row.gradient_difference),

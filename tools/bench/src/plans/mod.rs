@@ -95,7 +95,6 @@ impl Told {
     fn tables(&self, first: &str) -> Vec<Table> {
         let own: Vec<&Cell> = self.cells.iter().filter(|cell| cell.preset == first).collect();
         vec![
-            tables::times(&self.cells),
             ratios::neighbours(&self.cells),
             ratios::ablation(&self.cells),
             tables::work(&own),
@@ -105,6 +104,8 @@ impl Told {
             search::plan_times(&self.plan_times),
             memory::peaks(&self.memory),
             memory::inference(&self.memory),
+            tables::times(&self.cells),
+            tables::moved(&self.cells),
         ]
     }
 }

@@ -19,17 +19,33 @@ fn ways(cells: &[Cell]) -> Vec<Way> {
 
 /// Milliseconds of a step, by model, machine and way.
 pub fn times(cells: &[Cell]) -> Table {
-    let ways = ways(cells);
     let ours = Way::selected(reference::POLICY);
-    let head = ["model", "simulated ms on"].map(str::to_owned).into_iter();
-    let head = head.chain(ways.iter().map(Way::to_string)).chain([format!("range of {ours}")]);
-    let mut table = Table::new("times", head);
-    let stretches = cells.chunk_by(|a, b| (a.model, a.preset) == (b.model, b.preset));
-    for alike in stretches {
+    let range = |alike: &[Cell]| {
         let range = alike.iter().find(|c| c.way == ours).map_or([0.0; 2], |c| c.time_ms_range);
+        range.map(short).join("–")
+    };
+    let mut table = by_machine("times", "simulated ms on", cells, |cell| short(cell.time_ms));
+    table.head.push(format!("range of {ours}"));
+    table.rows.iter_mut().zip(alike(cells)).for_each(|(row, alike)| row.push(range(alike)));
+    table
+}
+
+/// GiB from and to memory, by model, machine and way.
+pub fn moved(cells: &[Cell]) -> Table {
+    by_machine("moved", "simulated GiB from and to memory on", cells, |cell| gib(cell.bytes_moved))
+}
+
+/// Cells of one model on one machine are neighbours.
+fn alike(cells: &[Cell]) -> impl Iterator<Item = &[Cell]> {
+    cells.chunk_by(|a, b| (a.model, a.preset) == (b.model, b.preset))
+}
+
+fn by_machine(name: &'static str, what: &str, cells: &[Cell], quantity: impl Fn(&Cell) -> String) -> Table {
+    let head = ["model", what].map(str::to_owned).into_iter();
+    let mut table = Table::new(name, head.chain(ways(cells).iter().map(Way::to_string)));
+    for alike in alike(cells) {
         let first = [alike[0].model, alike[0].preset].map(str::to_owned).into_iter();
-        let range = range.map(short).join("–");
-        table.row(first.chain(alike.iter().map(|c| short(c.time_ms))).chain([range]));
+        table.row(first.chain(alike.iter().map(&quantity)));
     }
     table
 }

@@ -143,8 +143,7 @@ fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
 
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
-        Op::MulMat => gemm::mul_mat(call),
-        Op::OutProd => gemm::out_prod(call),
+        Op::MulMat | Op::OutProd => gemm::product(call, op),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
@@ -186,9 +185,18 @@ pub fn lower_fused(
     extras: &[Operand],
     limits: &Limits,
 ) -> Result<Lowered, Refusal> {
-    check(&fused.op, inputs, output)?;
+    let own = inputs.len() - if fused.second.is_some() { inputs.len().min(2) } else { 0 };
+    let (first, second) = inputs.split_at(own);
+    check(&fused.op, first, output)?;
     let tail = Tail::new(&fused.epilogue, extras, output)?;
-    by_family(&fused.op, Call { inputs, output, tail: Some(tail), limits })
+    let call = Call { inputs: first, output, tail, limits };
+    match fused.second {
+        None => by_family(&fused.op, call),
+        Some(product) => {
+            check(&product.op, second, output).map_err(|rule| Refusal(format!("second product: {rule}")))?;
+            gemm::pair(call, &fused.op, product, second)
+        }
+    }
 }
 
 /// What a family's lowering gets; the operands satisfy the op's shape rule.
@@ -208,7 +216,7 @@ impl<'a> Call<'a> {
         for (i, operand) in self.inputs.iter().enumerate() {
             builder = builder.operand(Arg::Input(i), operand, Access::Read)?;
         }
-        self.store(builder)
+        self.store(builder, Arg::Output, self.output)
     }
 
     /// A dispatch of `shader`, or of what stands for it where there is an epilogue.
@@ -220,9 +228,9 @@ impl<'a> Call<'a> {
         Ok(Builder::new(shader, self.limits))
     }
 
-    /// Binds the output, and what an epilogue needs.
-    fn store(&self, builder: Builder<'a>) -> Result<Builder<'a>, Refusal> {
-        let builder = builder.operand(Arg::Output, self.output, Access::Write)?;
+    /// Binds what the kernel writes, and what an epilogue needs.
+    fn store(&self, builder: Builder<'a>, arg: Arg, output: &Operand) -> Result<Builder<'a>, Refusal> {
+        let builder = builder.operand(arg, output, Access::Write)?;
         match self.tail {
             Some(tail) => tail.bind(builder),
             None => Ok(builder),

@@ -187,13 +187,25 @@ impl<'a> Builder<'a> {
         (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)).try_for_each(|at| {
             self.at = at;
             let Some(group) = groups.at(at) else { return self.node(&graph.nodes[at]) };
-            // What no kernel does at once is done one by one.
-            let alone: &[usize] = if self.group(group)? { &[] } else { &group.nodes };
-            alone.iter().chain(&group.after).try_for_each(|&at| {
-                self.at = at;
-                self.node(&graph.nodes[at])
-            })
+            self.together(group)?;
+            group.after.iter().try_for_each(|&at| self.alone(at))
         })
+    }
+
+    /// Runs a group as one, or in as few parts as kernels can.
+    fn together(&mut self, group: &Group) -> Result<(), PlanError> {
+        if self.group(group)? {
+            return Ok(());
+        }
+        match group.apart(self.graph) {
+            Some(parts) => parts.iter().try_for_each(|part| self.together(part)),
+            None => group.nodes.iter().try_for_each(|&at| self.alone(at)),
+        }
+    }
+
+    fn alone(&mut self, at: usize) -> Result<(), PlanError> {
+        self.at = at;
+        self.node(&self.graph.nodes[at])
     }
 
     /// Runs a group as one; false where its views or the device do not let it.
@@ -202,6 +214,10 @@ impl<'a> Builder<'a> {
         let Some(Assembled { fused, reads, writes, output, shape }) = Assembled::of(graph, group) else {
             return Ok(false);
         };
+        let (Some((&last, others)), false) = (group.nodes.split_last(), group.nodes.len() == 1) else {
+            return Ok(false);
+        };
+        self.at = last;
         let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
         let label = format!("{names} {}", graph.nodes[self.at].name);
         let operands = || group.products().flat_map(|at| &graph.nodes[at].inputs);
@@ -230,8 +246,8 @@ impl<'a> Builder<'a> {
             self.record(input, &label, placed.verdict.clone());
         }
         self.record_inner(group, &label);
-        let (_, fused) = group.nodes.split_last().unwrap_or((&0, &[]));
-        self.emit(&label, false, lowered, Operands { inputs: &inputs, extras: &extras, output: &output, fused });
+        let operands = Operands { inputs: &inputs, extras: &extras, output: &output, fused: others };
+        self.emit(&label, false, lowered, operands);
         Ok(true)
     }
 

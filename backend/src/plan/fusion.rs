@@ -58,6 +58,23 @@ impl Group {
         [self.root].into_iter().chain(beside)
     }
 
+    /// The same nodes with one product each, where no kernel computes both; run one after the other.
+    pub fn apart(&self, graph: &Graph) -> Option<[Self; 2]> {
+        let Second { product, scaled, sum, before, .. } = self.second?;
+        let feeds = |at: usize, into: usize| graph.nodes[into].inputs.iter().any(|i| i.value == graph.nodes[at].output);
+        // The product that is scaled, or else added last, goes with the sum.
+        let first_is_root = scaled.is_some() || before.is_none_or(|before| feeds(self.root, before));
+        let (first, late) = if first_is_root { (self.root, product) } else { (product, self.root) };
+        let early: Vec<usize> = self.nodes.iter().copied().filter(|&at| at == first || Some(at) == before).collect();
+        let rest: Vec<usize> = self.nodes.iter().copied().filter(|at| !early.contains(at)).collect();
+        debug_assert!(rest.contains(&sum) && rest.contains(&late));
+        let stored = self.stored.clone();
+        Some([
+            Self { nodes: early, root: first, ..Self::default() },
+            Self { nodes: rest, root: late, stored, ..Self::default() },
+        ])
+    }
+
     /// The nodes whose operands the kernel takes.
     pub fn products(&self) -> impl Iterator<Item = usize> + use<> {
         [self.root].into_iter().chain(self.second.map(|s| s.product))

@@ -6,7 +6,7 @@ use std::time::Instant;
 use fblayout::device::Profile;
 use fblayout::engine::{Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId, decode};
-use fblayout::plan::{PlanOptions, Selector, StorageChoice};
+use fblayout::plan::{Selector, StorageChoice};
 use fblayout::vulkan::TapeOptions;
 use fblayout_models::TrainGraph;
 use serde::Serialize;
@@ -94,8 +94,9 @@ impl Stand {
             (selector, Some(profile)) => Some((selector, profile)),
             (_, None) => return Err("selecting layouts takes --profile".into()),
         };
-        let plan = PlanOptions { storage, policy: way.policy };
-        let options = EngineOptions { plan, selection, ..self.options.clone() };
+        let mut options = EngineOptions { selection, ..self.options.clone() };
+        options.plan.storage = storage;
+        options.plan.policy = way.policy;
         Ok(Engine::open(self.adapter, &options)?)
     }
 }

@@ -1,6 +1,7 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod constants;
 mod copy;
 mod dispatch;
 mod elementwise;
@@ -17,10 +18,10 @@ mod tests;
 mod traffic;
 
 pub use addressing::Addressing;
+pub use constants::Constants;
+pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
 pub use traffic::{Traffic, invocations, traffic};
-
-pub use dispatch::most_operands;
 
 use dispatch::Builder;
 use epilogue::Tail;
@@ -39,7 +40,7 @@ pub enum StorageKind {
 }
 
 /// One operand as a kernel sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// Element type.
     pub dtype: DType,
@@ -80,8 +81,8 @@ impl std::fmt::Display for Arg {
 pub struct Dispatch {
     /// Name of the shader in `fblayout_shaders`.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// What each operand slot is bound to, with whether the shader reads and writes it.

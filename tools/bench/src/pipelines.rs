@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Every pipeline of a plan, once.
 fn pipelines(engine: &Engine, plan: &Plan) -> Result<Vec<Arc<Pipeline>>, Failure> {
     let mut met = HashSet::new();
-    let new = plan.steps.iter().filter(|step| met.insert((step.shader, step.constants.as_slice())));
+    let new = plan.steps.iter().filter(|step| met.insert((step.shader, &step.constants[..])));
     new.map(|step| {
         let shader =
             fblayout_shaders::get(step.shader).ok_or_else(|| format!("no shader is called {}", step.shader))?;

@@ -2,7 +2,7 @@
 
 use fblayout::graph::Graph;
 use fblayout::plan::{
-    Plan, PlanError, PlanOptions, Policy, Selector, StepCost, TransformKind, UpperBound, Verdict, plan, predict, select,
+    Plan, PlanError, PlanOptions, Planner, Policy, Selector, StepCost, TransformKind, UpperBound, Verdict, predict,
 };
 use serde::Serialize;
 
@@ -26,14 +26,15 @@ impl Way {
         Self { policy, selector: Selector::ChainDp }
     }
 
+    /// A planner for a machine that knows nothing yet.
+    pub fn planner(self, machine: &Machine) -> Planner<'_> {
+        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
+        Planner::new(&machine.limits, options, Some((self.selector, machine.profile)))
+    }
+
     /// Plans a graph for a machine.
     pub fn plan(self, graph: &Graph, machine: &Machine) -> Result<Plan, PlanError> {
-        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
-        let limits = &machine.limits;
-        match self.selector {
-            Selector::Rule => plan(graph, limits, options, &UpperBound(limits)),
-            selector => select(graph, limits, options, &UpperBound(limits), machine.profile, selector),
-        }
+        self.planner(machine).plan(graph, &UpperBound(&machine.limits))
     }
 }
 

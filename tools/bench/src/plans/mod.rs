@@ -64,9 +64,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         memory: Vec::new(),
     };
     for config in &models {
-        let graph = train_graph(config, &Options::new(1, arguments.seq, LORA))?.model.graph;
-        // Before anything else is done with the graph: the first plan is as cold as it can be.
-        told.plan_times.push(search::Times::measure(config.name, &graph, first, ours, arguments.runs)?);
+        let options = Options::new(1, arguments.seq, LORA);
+        // Before anything else: the first plan is as cold as it can be.
+        told.plan_times.push(search::Times::measure(config, options, first, ours, arguments.runs)?);
+        let graph = train_graph(config, &options)?.model.graph;
         for machine in &machines {
             for way in ways() {
                 told.cells.push(Cell::new(config.name, &graph, machine, way)?);

@@ -1,14 +1,14 @@
 //! What the selectors find, and how long planning takes.
 
-use std::time::Instant;
-
 use fblayout::graph::Graph;
-use fblayout::plan::{PlanError, PlanOptions, Policy, Selection, Selector};
+use fblayout::plan::{PlanError, PlanOptions, Policy, Selection, Selector, UpperBound};
+use fblayout_models::{Config, Options, train_graph};
 use serde::Serialize;
 
 use crate::Failure;
 use crate::numbers::{Quantiles, or_dash, short};
 use crate::reference::Machine;
+use crate::steps::timed;
 use crate::table::Table;
 
 use super::cell::{Cell, Way};
@@ -72,6 +72,15 @@ pub struct Times {
     nodes: usize,
     rule: Measured,
     selected: Measured,
+    /// By a planner that has planned the step of this length.
+    replanned: Vec<Replanned>,
+}
+
+/// A plan for another length.
+#[derive(Clone, Copy, Serialize)]
+struct Replanned {
+    seq: u32,
+    ms: f64,
 }
 
 /// Milliseconds of planning.
@@ -84,36 +93,61 @@ struct Measured {
 
 impl Times {
     pub fn measure(
-        model: &'static str,
-        graph: &Graph,
+        config: &Config,
+        options: Options,
         machine: &Machine,
         selected: Way,
         runs: usize,
     ) -> Result<Self, Failure> {
+        let graph = |seq| -> Result<Graph, Failure> {
+            Ok(train_graph(config, &Options::new(options.batch, seq, options.training))?.model.graph)
+        };
+        let seen = graph(options.seq)?;
         let time = |way: Way| -> Result<Measured, Failure> {
-            let once = || -> Result<f64, PlanError> {
-                let start = Instant::now();
-                way.plan(graph, machine)?;
-                Ok(1e3 * start.elapsed().as_secs_f64())
-            };
+            let once = || timed(|| Ok(way.plan(&seen, machine)?)).map(|(_, ms)| ms);
             let first = once()?;
             let again = (0..runs.max(1)).map(|_| once()).collect::<Result<Vec<f64>, _>>()?;
             let again = Quantiles::of(&again).ok_or("no plan was timed")?;
             Ok(Measured { first, again })
         };
         // The selected plan is the one that the bar is for, hence first.
-        let (selected, rule) = (time(selected)?, time(Way::rule(selected.policy))?);
-        Ok(Self { model, preset: machine.name, nodes: graph.nodes.len(), rule, selected })
+        let (first, rule) = (time(selected)?, time(Way::rule(selected.policy))?);
+        let memory = UpperBound(&machine.limits);
+        let replanned = |seq: u32| -> Result<Replanned, Failure> {
+            let mut planner = selected.planner(machine);
+            planner.plan(&seen, &memory)?;
+            let other = graph(seq)?;
+            let (_, ms) = timed(|| Ok(planner.plan(&other, &memory)?))?;
+            Ok(Replanned { seq, ms })
+        };
+        Ok(Self {
+            model: config.name,
+            preset: machine.name,
+            nodes: seen.nodes.len(),
+            rule,
+            selected: first,
+            replanned: OTHER_LENGTHS
+                .map(|share| replanned(share(options.seq)))
+                .into_iter()
+                .collect::<Result<_, _>>()?,
+        })
     }
 }
 
-/// S1 and S3 without pipelines.
+/// Lengths that a step is planned for anew: one that keeps no whole tile, a shorter and a longer one.
+const OTHER_LENGTHS: [fn(u32) -> u32; 3] = [|seq| (seq - 1).max(1), |seq| seq.div_ceil(4), |seq| 2 * seq];
+
+/// S1, S3 and S4 without pipelines.
 pub fn plan_times(times: &[Times]) -> Table {
     let head = ["model", "nodes", "selected: first ms", "median ms", "p90 ms", "rule: first ms", "median ms", "p90 ms"];
-    let mut table = Table::new("plan-times", head);
-    for Times { model, nodes, rule, selected, .. } in times {
+    let other = times.first().map(|t| t.replanned.iter().map(|r| format!("S4 for {} tokens ms", r.seq)).collect());
+    let other: Vec<String> = other.unwrap_or_default();
+    let mut table = Table::new("plan-times", head.map(str::to_owned).into_iter().chain(other));
+    for Times { model, nodes, rule, selected, replanned, .. } in times {
         let parts = |m: &Measured| [m.first, m.again.median, m.again.p90].map(short);
-        table.row([(*model).to_owned(), nodes.to_string()].into_iter().chain(parts(selected)).chain(parts(rule)));
+        let first = [(*model).to_owned(), nodes.to_string()].into_iter();
+        let replanned = replanned.iter().map(|r| short(r.ms));
+        table.row(first.chain(parts(selected)).chain(parts(rule)).chain(replanned));
     }
     table
 }

@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Preset that is the device present, so that layouts can be selected for it
     #[arg(long)]
     profile: Option<String>,
+    /// Policies that are made ready at once; their plans, records and first steps then share the processors
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
     /// Number of the Vulkan device
     #[arg(long, default_value_t = 0)]
     adapter: usize,
@@ -74,6 +77,8 @@ struct Told {
     seq: u32,
     rank: u32,
     rounds: usize,
+    /// Policies that were made ready at once.
+    jobs: usize,
     rows: Vec<Row>,
 }
 
@@ -99,13 +104,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     eprintln!("measured on {} ({})", adapter.name, adapter.driver);
 
     let contents = data::contents(&config, &options, &train, arguments.seed)?;
-    let mut contenders = Vec::new();
-    for storage in storages {
-        for way in ways(&arguments.policies, profile.is_some()) {
-            let contender = Contender::new(&stand, way, storage, &train, &contents)
-                .map_err(|e| format!("{way} in {}s: {e}", storage.0))?;
-            contenders.push(contender);
-        }
+    let ways = ways(&arguments.policies, profile.is_some());
+    let all: Vec<_> = storages.iter().flat_map(|&storage| ways.iter().map(move |&way| (way, storage))).collect();
+    let mut contenders = Vec::with_capacity(all.len());
+    for some in all.chunks(arguments.jobs.max(1)) {
+        contenders.extend(side_by_side(some, |(way, storage)| {
+            Contender::new(&stand, way, storage, &train, &contents).map_err(|e| format!("{way} in {}s: {e}", storage.0))
+        })?);
     }
     for round in 0..arguments.rounds {
         // Each has every place in the order once, as far as the rounds go.
@@ -125,9 +130,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         seq: arguments.seq,
         rank: reference::RANK,
         rounds: arguments.rounds,
+        jobs: arguments.jobs,
         rows,
     };
     arguments.output.print(&told, &[told.table()])
+}
+
+/// What a task gives for each of these, each in a thread of its own.
+fn side_by_side<T: Copy + Send, R: Send>(
+    tasks: &[T],
+    task: impl Fn(T) -> Result<R, String> + Sync,
+) -> Result<Vec<R>, String> {
+    let task = &task;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = tasks.iter().map(|&of| scope.spawn(move || task(of))).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a task panicked".to_owned())?).collect()
+    })
 }
 
 /// The model with fewer layers and tokens; a model whose layers differ keeps at least one of each kind if it has two.
@@ -214,6 +232,13 @@ mod tests {
         assert_eq!(ways(&[], false).len(), Policy::ALL.len());
         assert_eq!(ways(&[], true).len(), Policy::ALL.len() + 1);
         assert_eq!(ways(&[Policy::ConvertAlways], true), [Way::rule(Policy::ConvertAlways)]);
+    }
+
+    #[test]
+    fn tasks_keep_their_order_and_errors() {
+        let half = |n: u32| if n.is_multiple_of(2) { Ok(n / 2) } else { Err(format!("{n} is odd")) };
+        assert_eq!(side_by_side(&[4, 2, 8], half), Ok(vec![2, 1, 4]));
+        assert_eq!(side_by_side(&[4, 3, 8], half), Err("3 is odd".into()));
     }
 
     #[test]

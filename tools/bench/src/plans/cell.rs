@@ -2,7 +2,8 @@
 
 use fblayout::graph::Graph;
 use fblayout::plan::{
-    Plan, PlanError, PlanOptions, Planner, Policy, Selector, StepCost, TransformKind, UpperBound, Verdict, predict,
+    Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Selector, StepCost, TransformKind, UpperBound, Verdict,
+    predict,
 };
 use serde::Serialize;
 
@@ -30,6 +31,13 @@ impl Way {
     pub fn planner(self, machine: &Machine) -> Planner<'_> {
         let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
         Planner::new(&machine.limits, options, Some((self.selector, machine.profile)))
+    }
+
+    /// Plans for a machine that compute values again rather than keep them.
+    pub fn recompute<'a>(self, machine: &'a Machine, footprint: &'a UpperBound<'a>) -> Recompute<'a, UpperBound<'a>> {
+        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
+        let selection = Some((self.selector, machine.profile));
+        Recompute { limits: &machine.limits, options, footprint, selection }
     }
 
     /// Plans a graph for a machine.

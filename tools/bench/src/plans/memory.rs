@@ -1,10 +1,11 @@
 //! Peak memory: by policy, by training, and over that of inference.
 
+use fblayout::plan::{Recomputed, UpperBound};
 use fblayout_models::{Config, Options, Training, loss_graph, train_graph};
 use serde::Serialize;
 
 use crate::Failure;
-use crate::numbers::gib;
+use crate::numbers::{gib, or_dash, short};
 use crate::reference::{self, LORA, Machine};
 use crate::table::Table;
 
@@ -18,6 +19,10 @@ pub struct Row {
     policies: Vec<(Way, Memory)>,
     /// The forward pass alone, up to the logits of the last token, by the reference.
     inference: Memory,
+    /// The reference, computing values again rather than keeping them, with as little memory as it can.
+    smallest: Memory,
+    /// What that takes; its times are simulated.
+    recomputed: Recomputed,
 }
 
 /// LoRA and full training of a model by every policy.
@@ -28,11 +33,14 @@ pub fn rows(config: &Config, seq: u32, machine: &Machine, ours: Way) -> Result<V
         let ways = reference::policies().map(Way::rule).chain([ours]);
         let policies = ways.map(|way| Ok((way, Memory::of(&way.plan(&graph, machine)?))));
         let forward = loss_graph(config, &Options { targets: 1, ..options })?.graph;
+        let smallest = ours.recompute(machine, &UpperBound(&machine.limits)).smallest(&graph)?;
         Ok(Row {
             model: config.name,
             training: name,
             policies: policies.collect::<Result<_, Failure>>()?,
             inference: Memory::of(&ours.plan(&forward, machine)?),
+            smallest: Memory::of(&smallest.plan),
+            recomputed: smallest.recomputed,
         })
     };
     [(LORA, "LoRA"), (Training::Full, "full")].into_iter().map(row).collect()
@@ -97,6 +105,40 @@ pub fn inference(rows: &[Row]) -> Table {
     table
 }
 
+/// What recomputing saves, and what it costs.
+pub fn recompute(rows: &[Row]) -> Table {
+    let head = [
+        "model",
+        "training",
+        "kept GiB",
+        "recomputed GiB",
+        "of computed alone",
+        "nodes run again",
+        "their GFLOP",
+        "simulated ms kept",
+        "simulated ms recomputed",
+    ];
+    let mut table = Table::new("recompute", head);
+    for row in rows {
+        let Some(kept) = row.training(Way::selected(reference::POLICY)) else { continue };
+        let Recomputed { nodes, flops, simulated_ms, .. } = row.recomputed;
+        let times = simulated_ms.map_or_else(|| [None; 2], |times| times.map(Some));
+        let [before, after] = times.map(|ms| or_dash(ms.map(short)));
+        table.row([
+            row.model.to_owned(),
+            row.training.to_owned(),
+            gib(kept.peak()),
+            gib(row.smallest.peak()),
+            format!("{:.2}", row.smallest.computed as f64 / kept.computed.max(1) as f64),
+            nodes.to_string(),
+            short(flops as f64 / 1e9),
+            before,
+            after,
+        ]);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +150,14 @@ mod tests {
         let memory = |external, computed| Memory { external, computed };
         let others = [(Way::rule(Policy::RTile), memory(4, 6)), (Way::rule(Policy::ConvertAlways), memory(4, 16))];
         let policies = others.into_iter().chain([(ours, memory(4, 7))]).collect();
-        let row = Row { model: "a", training: "LoRA", policies, inference: memory(3, 1) };
+        let row = Row {
+            model: "a",
+            training: "LoRA",
+            policies,
+            inference: memory(3, 1),
+            smallest: memory(4, 2),
+            recomputed: Recomputed::default(),
+        };
         assert_eq!(row.excess(ours), 1.1);
         let table = inference(&[row]).rows;
         assert_eq!(table[0][6..], ["2.75", "7.00"]);

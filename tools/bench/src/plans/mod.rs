@@ -105,6 +105,7 @@ impl Told {
             search::plan_times(&self.plan_times),
             memory::peaks(&self.memory),
             memory::inference(&self.memory),
+            memory::recompute(&self.memory),
             tables::times(&self.cells),
             tables::moved(&self.cells),
         ]

@@ -1,6 +1,6 @@
 //! What one plan says of itself, and what it would cost a machine.
 
-use fblayout::graph::Graph;
+use fblayout::graph::{Family, Graph};
 use fblayout::plan::{
     Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Selector, StepCost, TransformKind, UpperBound, Verdict,
     predict,
@@ -87,6 +87,8 @@ pub struct Costs {
     pub conversion_ms: f64,
     /// Time of the others.
     pub compute_ms: f64,
+    /// Time of those among them that are matrix products, whatever runs with them.
+    pub product_ms: f64,
     /// Texels that invocations load and store.
     pub requests: u64,
     /// Bytes brought into first-level caches.
@@ -94,9 +96,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    fn of<'a>(steps: impl IntoIterator<Item = &'a StepCost>) -> Self {
+    fn of<'a>(graph: &Graph, steps: impl IntoIterator<Item = &'a StepCost>) -> Self {
         let mut costs = Self::default();
         for step in steps {
+            if !step.conversion && graph.nodes[step.node].op.row().family == Family::Gemm {
+                costs.product_ms += 1e3 * step.seconds;
+            }
             costs.conversions += usize::from(step.conversion);
             *(if step.conversion { &mut costs.conversion_ms } else { &mut costs.compute_ms }) += 1e3 * step.seconds;
             costs.requests += step.requests;
@@ -195,8 +200,8 @@ impl Cell {
             time_ms: predicted.time_ms,
             time_ms_range: predicted.time_ms_range,
             bytes_moved: predicted.bytes_moved,
-            whole: Costs::of(&predicted.steps),
-            attention: Costs::of(predicted.steps.iter().filter(attention)),
+            whole: Costs::of(graph, &predicted.steps),
+            attention: Costs::of(graph, predicted.steps.iter().filter(attention)),
             transforms: Transforms::of(&plan),
             memory: Memory::of(&plan),
         })
@@ -236,7 +241,8 @@ mod tests {
             let plan = way.plan(&graph, &machine).unwrap();
             let predicted = predict(&plan, &graph, machine.profile);
             let cell = Cell::new(config.name, &graph, &machine, way).unwrap();
-            let Costs { conversions, conversion_ms, compute_ms, requests, .. } = cell.whole;
+            let Costs { conversions, conversion_ms, compute_ms, product_ms, requests, .. } = cell.whole;
+            assert!(0.0 < product_ms && product_ms < compute_ms);
             // Sums of the same numbers in another order.
             assert!((conversion_ms + compute_ms - predicted.time_ms).abs() <= 1e-9 * predicted.time_ms);
             assert!((cell.whole.conversion_share() - predicted.conversion_share).abs() <= 1e-9);

@@ -63,7 +63,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// The cluster of a node.
     pub fn new(frame: &Frame<'_>, node: usize, lowerings: &mut Lowerings) -> Self {
-        let mut cluster = Self { key: Vec::with_capacity(64), nodes: Vec::new(), values: Vec::new(), free: Vec::new() };
+        let mut cluster = Self { key: Vec::with_capacity(128), nodes: Vec::new(), values: Vec::new(), free: Vec::new() };
         cluster.add(frame, node, lowerings);
         cluster
     }

@@ -1,5 +1,6 @@
 //! The abstract problem: one layout for each tensor, so that the sum of costs is least. Plain data, no graph.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -65,10 +66,10 @@ impl Problem {
     }
 
     /// The costs of a pair, seen from `a`; nothing if it is not coupled.
-    pub fn coupled(&self, a: usize, b: usize) -> Option<Vec<f64>> {
+    pub fn coupled(&self, a: usize, b: usize) -> Option<Cow<'_, [f64]>> {
         match a < b {
-            true => self.edges.get(&(a, b)).cloned(),
-            false => self.edges.get(&(b, a)).map(|costs| transposed(costs, self.size(a))),
+            true => self.edges.get(&(a, b)).map(|costs| costs.as_slice().into()),
+            false => self.edges.get(&(b, a)).map(|costs| transposed(costs, self.size(a)).into()),
         }
     }
 

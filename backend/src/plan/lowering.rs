@@ -81,6 +81,11 @@ impl Lowerings {
         })
     }
 
+    /// The operand at a place.
+    pub fn operand(&self, place: Place) -> &Operand {
+        &self.operands[place.0 as usize]
+    }
+
     /// The home of a tensor, with this tile where one is chosen.
     pub fn home(&mut self, desc: Desc, tile: Option<Tile>) -> Result<Homed, PlanError> {
         if let Some(known) = self.homes.get(&(desc, tile)) {

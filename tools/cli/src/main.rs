@@ -2,6 +2,7 @@
 
 mod candidates;
 mod plan;
+mod replan;
 mod target;
 
 use clap::{Parser, Subcommand};

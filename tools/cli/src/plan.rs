@@ -9,10 +9,11 @@ use fblayout::graph::{DType, Graph};
 use fblayout::plan::{
     Plan, PlanOptions, Policy, Prediction, Report, Selection, Selector, StorageChoice, TransformKind, Verdict, predict,
 };
-use fblayout_models::{Options, Training};
+use fblayout_models::{Options, Training, train_graph};
 use serde::Serialize;
 
 use crate::candidates::Tally;
+use crate::replan::Replan;
 use crate::target::Target;
 
 #[derive(Args)]
@@ -48,6 +49,9 @@ pub struct Arguments {
     /// the device is, rule elsewhere
     #[arg(long)]
     selector: Option<Selector>,
+    /// Plan again for sequences of so many tokens, with what is known from the first plan
+    #[arg(long, value_name = "SEQ")]
+    replan: Option<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -91,17 +95,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let Arguments { storage, policy, .. } = *arguments;
     let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
-    let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
+    let graph_of = |options: &Options| Ok::<_, fblayout_models::Error>(train_graph(&config, options)?.model.graph);
+    let graph = graph_of(&options)?;
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
+    let mut planner = target.planner(selector)?;
     let start = Instant::now();
-    let plan = target.plan(&graph, selector)?;
+    let plan = planner(&graph)?;
     let took = start.elapsed();
+    let replan = match arguments.replan {
+        Some(seq) => {
+            let next = graph_of(&Options::new(arguments.batch, seq, training(arguments)))?;
+            Some(Replan::of(&target, &mut planner, [&graph, &next], seq, selector)?)
+        }
+        None => None,
+    };
     let told = Told {
         predicted: profile.map(|profile| predict(&plan, &graph, profile)),
         selection: target.selection(&graph, selector)?,
         candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
         selector,
+        replan,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
@@ -130,6 +144,9 @@ struct Told<'a> {
     barriers: usize,
     /// From the graph to the plan: checks, layouts, kernels' constants, memory, barriers. No pipeline is made.
     plan_ms: f64,
+    /// The plan for another length, if one is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replan: Option<Replan>,
     transforms: Transforms<'a>,
     /// Everything that lives at once: weights and state, results, arenas.
     peak_bytes: u64,
@@ -182,6 +199,7 @@ impl<'a> Told<'a> {
             dispatches: report.dispatches,
             barriers: report.barriers,
             plan_ms: took.as_secs_f64() * 1e3,
+            replan: None,
             transforms: Transforms::new(report),
             peak_bytes: report.external_bytes + report.kept_bytes + report.arena_bytes,
             peak_is_bound: !target.is_exact(),
@@ -208,6 +226,9 @@ impl<'a> Told<'a> {
              peak: {} ({certainty})",
             mib(self.peak_bytes)
         );
+        if let Some(replan) = &self.replan {
+            text += &format!("\n{replan}");
+        }
         if let Some(predicted) = &self.predicted {
             text += &format!("\n{}", predicted.to_string().trim_end());
         }

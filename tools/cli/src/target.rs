@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
-use fblayout::plan::{self, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
+use fblayout::plan::{Change, ChangeError, Plan, PlanError, PlanOptions, Planner, Selection, Selector, UpperBound};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -26,6 +26,9 @@ const UNSTATED: Limits = Limits {
     shuffle_width: 32,
     heap_bytes: 16 << 30,
 };
+
+/// Plans one graph after the other.
+pub type Plans<'a> = dyn FnMut(&Graph) -> Result<Plan, Box<dyn std::error::Error>> + 'a;
 
 /// A device to plan for.
 pub enum Target {
@@ -55,21 +58,31 @@ impl Target {
         Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan, profile })
     }
 
-    /// Plans a graph as the engine would before it records it. Selectors other than the rule need to know what the machine does.
-    pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
-        if let Self::Limits { limits, options, profile: Some(profile) } = self {
-            graph.verify()?;
-            return Ok(plan::select(graph, limits, *options, &UpperBound(limits), profile, selector)?);
-        }
-        if selector != Selector::Rule {
+    /// Plans graphs as the engine would before it records them, each with what is known from the ones before. Selectors other than the
+    /// rule need to know what the machine does.
+    pub fn planner(&self, selector: Selector) -> Result<Box<Plans<'_>>, Box<dyn std::error::Error>> {
+        if selector != Selector::Rule && self.profile().is_none() {
             return Err("--selector: only rule, where nothing is known of the device's speed; name a preset".into());
         }
         match self {
-            Self::Present(engine) => Ok(engine.plan(graph)?),
-            Self::Limits { limits, options, .. } => {
-                graph.verify()?;
-                Ok(plan::plan(graph, limits, *options, &UpperBound(limits))?)
+            Self::Present(engine) => Ok(Box::new(|graph| Ok(engine.plan(graph)?))),
+            Self::Limits { limits, options, profile } => {
+                let mut planner = Planner::new(limits, *options, profile.map(|profile| (selector, profile)));
+                Ok(Box::new(move |graph| {
+                    graph.verify()?;
+                    Ok(planner.plan(graph, &UpperBound(limits))?)
+                }))
             }
+        }
+    }
+
+    /// What other extents do to the selection, where the machine's speed is known.
+    pub fn change(&self, graphs: [&Graph; 2], selector: Selector) -> Result<Option<Change>, ChangeError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Change::of(graphs, limits, *options, profile, selector).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod cost;
+mod replan;
 mod select;
 
 use crate::device::Limits;

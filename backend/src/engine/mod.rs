@@ -6,13 +6,13 @@ mod tensor;
 pub use program::Program;
 pub use tensor::Tensor;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
-use crate::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Selector, Size};
+use crate::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Selector, Size};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -99,6 +99,8 @@ pub enum Error {
 pub struct Engine {
     gpu: Arc<Gpu>,
     options: EngineOptions,
+    /// What is known from the graphs planned so far.
+    planner: Mutex<Planner<'static>>,
 }
 
 impl Engine {
@@ -110,7 +112,8 @@ impl Engine {
     /// Opens the adapter of this index.
     pub fn open(adapter: usize, options: &EngineOptions) -> Result<Arc<Self>, Error> {
         let gpu = Gpu::open(adapter, &options.gpu)?;
-        Ok(Arc::new(Self { gpu, options: options.clone() }))
+        let planner = Mutex::new(Planner::new(gpu.limits(), options.plan, options.selection));
+        Ok(Arc::new(Self { gpu, options: options.clone(), planner }))
     }
 
     /// The device.
@@ -152,11 +155,9 @@ impl Engine {
     /// What [`Engine::compile`] would do with this graph.
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
         graph.verify()?;
-        let (limits, options, memory) = (self.limits(), self.options.plan, DeviceMemory(&self.gpu));
-        match self.options.selection {
-            Some((selector, profile)) => Ok(plan::select(graph, limits, options, &memory, profile, selector)?),
-            None => Ok(plan::plan(graph, limits, options, &memory)?),
-        }
+        // What a planner knows is right even where another thread broke off in the midst of it.
+        let mut planner = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(planner.plan(graph, &DeviceMemory(&self.gpu))?)
     }
 
     /// Plans a graph, places its memory and records its tape.

@@ -4,6 +4,8 @@
 //     #define OPERAND A       prefix of every name declared here: A_load4, A_n0, ..
 //     #define SLOT 0          operand number p: storage buffer at binding 2p, storage image at 2p + 1
 //     #define ACCESS READ     READ, WRITE or UPDATE
+// and, where the operand has one dtype in any case,
+//     #define DTYPE DTYPE_F32
 // which are undefined again at the end.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
@@ -101,7 +103,11 @@ layout(set = 0, binding = 2 * SLOT + 1, rgba32ui) OPERAND_QUALIFIER uniform uima
     OPERAND_FIELD(21 + 8 * a, y2, 0u)
 
 OPERAND_FIELD(0, _storage, 0u);
+#ifdef DTYPE
+const uint NAME(_dtype) = DTYPE;
+#else
 OPERAND_FIELD(1, _dtype, 0u);
+#endif
 OPERAND_FIELD(2, _pitch, 1u);
 // 0..3, or 4 when no axis of the view carries a lane digit.
 OPERAND_FIELD(3, _lane_axis, 0u);
@@ -282,6 +288,11 @@ bool NAME(_inside)(uint i1, uint i2, uint i3) {
     return i1 < NAME(_n1) && i2 < NAME(_n2) && i3 < NAME(_n3);
 }
 
+// Whether the padded box has quad c4 of a row.
+bool NAME(_covers)(uint c4, uint i1, uint i2, uint i3) {
+    return 4u * c4 < NAME(_p0) && i1 < NAME(_p1) && i2 < NAME(_p2) && i3 < NAME(_p3);
+}
+
 // Stores one whole texel of an F32 operand whose axis 0 carries the lane digit: zero outside the extents.
 void NAME(_store4)(uint c4, uint i1, uint i2, uint i3, vec4 v) {
     vec4 kept = NAME(_inside)(i1, i2, i3) ? operand_mask(c4, NAME(_n0), v) : vec4(0.0);
@@ -312,3 +323,4 @@ void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
 #undef OPERAND
 #undef SLOT
 #undef ACCESS
+#undef DTYPE

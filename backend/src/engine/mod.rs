@@ -164,6 +164,11 @@ impl Engine {
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
         let plan = self.plan(graph)?;
         log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
+        self.realise(graph, plan, externals)
+    }
+
+    /// Places the memory of a plan and records its tape. The plan may come from elsewhere; its slots belong to values of `graph`.
+    pub fn realise(&self, graph: &Graph, plan: Plan, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
         Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
     }
 

@@ -5,7 +5,7 @@ use super::operand::{
     AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PITCH, STORAGE,
 };
 use crate::graph::{DType, Shape};
-use crate::layout::LineShape;
+use crate::layout::{Expr, LineShape, Ops};
 
 /// Where the elements of an operand are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -120,13 +120,37 @@ impl Addressing {
         Places { origin: [x, y], axes: std::array::from_fn(axis) }
     }
 
+    /// What a shader computes from one texel to the next, while the indices of these axes change: the place of the rest is known.
+    pub fn address_ops(&self, changing: [bool; 4]) -> Ops {
+        let along = |at: usize| {
+            let digits = (0..4).filter(|&axis| changing[axis]).flat_map(|axis| {
+                let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis].map(u64::from);
+                let i = Expr::index(axis, self.steps(axis));
+                let digits = [i.modulo(r0), i.div(r0).modulo(r1), i.div(r0 * r1)];
+                digits.into_iter().zip([[x0, y0], [x1, y1], [x2, y2]])
+            });
+            let fixed = Expr::constant(u64::from(changing.contains(&false)).max(self.origin[at].into()));
+            digits.fold(fixed, |sum, (digit, by)| sum.add(&digit.mul(by[at])))
+        };
+        let (x, y) = (along(0), along(1));
+        match self.storage {
+            StorageKind::Buffer => Ops::of(&[y.mul(self.pitch.into()).add(&x).reduced()]),
+            StorageKind::Image => Ops::of(&[x.reduced(), y.reduced()]),
+        }
+    }
+
+    /// Indices of an axis; slots where the lanes are.
+    fn steps(&self, axis: usize) -> u32 {
+        match self.lane_axis == Some(axis) {
+            true => self.extents[axis].div_ceil(self.dtype.lanes()),
+            false => self.extents[axis],
+        }
+    }
+
     /// Bytes of the slots that hold the operand's elements, each counted once however often it is repeated.
     pub fn bytes(&self) -> u64 {
         let slots = (0..4).map(|axis| {
-            let steps = match self.lane_axis == Some(axis) {
-                true => self.extents[axis].div_ceil(self.dtype.lanes()),
-                false => self.extents[axis],
-            };
+            let steps = self.steps(axis);
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
             let outer = steps.div_ceil(r0 * r1);
             let digits = [(r0, x0, y0), (r1, x1, y1), (outer, x2, y2)];

@@ -3,7 +3,7 @@
 
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
-use super::gemm::{REDUCE, Schedule};
+use super::gemm::{REDUCE, REDUCE_2, Schedule};
 use super::{Access, Addressing};
 use crate::graph::elements;
 use crate::layout::{Loads, Spread};
@@ -30,6 +30,8 @@ pub struct Traffic {
     pub reuse_after: u64,
     /// Bytes of the operand that they touch in between.
     pub reuse_bytes: u64,
+    /// Axes whose indices change from one request of an invocation to the next.
+    pub changing: [bool; 4],
     /// The first instructions of a subgroup.
     pub loads: Loads,
 }
@@ -45,11 +47,17 @@ pub fn traffic(
 ) -> Vec<Traffic> {
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
-    match (Product::of(constants, groups), &operands[..]) {
-        (Some(product), [a, b, d]) if shader.starts_with("gemm") => {
-            vec![product.a(&a.1, subgroup), product.b(&b.1, subgroup), product.d(&d.1, subgroup)]
+    let products = if shader.starts_with("gemm") { Product::all(constants, groups, &operands) } else { None };
+    match products {
+        Some(products) => {
+            let (inputs, written) = operands.split_at(2 * products.len());
+            let of_product = |(product, ab): (&Product, &[(Access, Addressing)])| {
+                [product.a(&ab[0].1, subgroup), product.b(&ab[1].1, subgroup)]
+            };
+            let read = products.iter().zip(inputs.chunks_exact(2)).flat_map(of_product);
+            read.chain(written.iter().map(|(access, at)| products[0].result(*access, at, subgroup))).collect()
         }
-        _ => {
+        None => {
             let grid = Grid { shader, constants, operands: &operands, subgroup };
             (0..operands.len()).map(|p| grid.operand(p)).collect()
         }
@@ -76,9 +84,22 @@ enum Way {
 }
 
 impl Product {
-    fn of(constants: &[(u32, u32)], groups: [u32; 3]) -> Option<Self> {
-        let reduce = constant(constants, REDUCE)? as usize;
-        Some(Self { groups, schedule: Schedule::of(constants)?, reduce })
+    /// The products of a dispatch: as many as it reads pairs of operands before the first that it writes. The second one belongs
+    /// to the workgroups of the first part of k, and has all of its own k there.
+    fn all(constants: &[(u32, u32)], groups: [u32; 3], operands: &[(Access, Addressing)]) -> Option<Vec<Self>> {
+        let schedule = Schedule::of(constants)?;
+        let first = Self { groups, schedule, reduce: constant(constants, REDUCE)? as usize };
+        let read = operands.iter().position(|(access, _)| *access != Access::Read)?;
+        match read {
+            2 => Some(vec![first]),
+            4 => {
+                let [x, y, z] = groups;
+                let reduce = constant(constants, REDUCE_2)? as usize;
+                let groups = [x, y, z / schedule.parts];
+                Some(vec![first, Self { groups, schedule: Schedule { parts: 1, ..schedule }, reduce }])
+            }
+            _ => None,
+        }
     }
 
     fn way(&self, operand: &Addressing) -> Way {
@@ -100,6 +121,11 @@ impl Product {
     /// Elements of k that an invocation sums.
     fn k(&self, operand: &Addressing) -> u32 {
         operand.extents[self.reduce].div_ceil(self.schedule.parts)
+    }
+
+    /// Only k moves on in the loop, see `direction.glsl`.
+    fn along_k(&self) -> [bool; 4] {
+        std::array::from_fn(|axis| axis == self.reduce)
     }
 
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
@@ -126,6 +152,7 @@ impl Product {
             shared_bytes: 16 * requests / u64::from(self.schedule.lanes_n),
             reuse_after: u64::from(along_n > 1),
             reuse_bytes: a.bytes() / along_m.max(1),
+            changing: self.along_k(),
             ..read(
                 a,
                 Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4)], instructions, together: 4 },
@@ -157,16 +184,22 @@ impl Product {
             shared_bytes: 16 * requests / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
             reuse_bytes: b.bytes(),
+            changing: self.along_k(),
             ..read(b, Loads { lanes: vec![lanes], instructions, together: per_step }, subgroup)
         }
     }
 
-    fn d(&self, d: &Addressing, subgroup: u32) -> Traffic {
-        let requests = self.invocations() * u64::from(self.schedule.tile_m * self.schedule.tile_n);
+    /// The output, or an extra operand: a texel for each of the result, or four where no texel is along m.
+    fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
+        let gathered = if at.lane_axis == Some(0) { 1 } else { 4 };
+        let requests = self.invocations() * u64::from(self.schedule.tile_m * self.schedule.tile_n) * gathered;
         let lanes = vec![spread(0, self.schedule.lanes_m, 4), spread(1, self.schedule.lanes_n, self.schedule.tile_n)];
-        let loads =
-            Loads { lanes, instructions: vec![spread(1, self.schedule.tile_n, 1)], together: self.schedule.tile_n };
-        Traffic { access: Access::Write, requests, shared_bytes: d.bytes(), ..read(d, loads, subgroup) }
+        let mut instructions = vec![spread(1, self.schedule.tile_n, 1)];
+        if gathered > 1 {
+            instructions.insert(0, spread(0, at.extents[0].min(4), 1));
+        }
+        let loads = Loads { lanes, instructions, together: self.schedule.tile_n };
+        Traffic { access, requests, shared_bytes: at.bytes(), ..read(at, loads, subgroup) }
     }
 }
 
@@ -211,6 +244,7 @@ impl Grid<'_> {
             access,
             requests,
             shared_bytes: passes.min(2) * at.bytes(),
+            changing: if passes == 2 { [true, false, false, false] } else { [true; 4] },
             ..read(&at, Loads { lanes, instructions, together: per_quad as u32 }, self.subgroup)
         }
     }
@@ -226,7 +260,12 @@ impl Grid<'_> {
 
     /// How often operand `p` is read: rows are reduced first and written then; the ids are searched for every texel.
     fn passes(&self, p: usize, quads: u64) -> u64 {
-        match (self.shader, p) {
+        let written = self.operands.iter().position(|(access, _)| *access == Access::Write);
+        if written.is_some_and(|output| p > output) {
+            // An extra operand of an epilogue.
+            return 1;
+        }
+        match (self.shader.strip_suffix("_fused").unwrap_or(self.shader), p) {
             ("get_rows_back", 1) => quads,
             ("rms_norm" | "rms_norm_back" | "softmax" | "softmax_masked" | "softmax_back", _)
             | ("cross_entropy", 0)
@@ -253,6 +292,7 @@ fn read(at: &Addressing, loads: Loads, subgroup: u32) -> Traffic {
         shared_bytes: 0,
         reuse_after: 0,
         reuse_bytes: 0,
+        changing: [true; 4],
         loads: Loads { lanes, instructions, together: loads.together },
     }
 }

@@ -1,20 +1,21 @@
 //! Walks a graph once, in order, and decides what each node becomes.
 //!
 //! Views of the host are windows over a value's linear index space; here they turn into coordinates. A host copy of such a window is
-//! not made either: its result is the same positions under other axes, until a reader cannot use them. The ladder
-//! is then: make the copy after all, another R-Tile of the operand, a dense copy of the window; each with its reason in the report.
+//! not made either: its result is the same positions under other axes. Values are placed where their readers can use such coordinates
+//! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
+//! window to a dense one; each with its reason in the report.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
-use crate::kernels::{self, Arg, Lowered, Operand};
-use crate::layout::Layout;
-
-use super::lowering::{Homed, Lowerings, Place, whole};
+use super::fusion::{Assembled, Extra, Group, Groups, Map};
+use super::ladder::Ladder;
+use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
+use crate::device::Limits;
+use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
+use crate::kernels::{self, Arg, Lowered};
 
 /// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
@@ -23,12 +24,13 @@ pub fn plan(
     options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default())?.finish(footprint)
+    let groups = Groups::of(graph, limits, options.policy.fusion());
+    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &groups)?.finish(footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default()).map(drop)
+    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &Groups::default()).map(drop)
 }
 
 /// A plan without memory and barriers.
@@ -39,9 +41,14 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Walks a graph, with chosen layouts of computed values.
-    pub fn new(graph: &Graph, lowerings: &mut Lowerings, layouts: &Layouts) -> Result<Self, PlanError> {
-        let mut builder = Builder::new(graph, lowerings, layouts);
+    /// Walks a graph, with chosen layouts of computed values and nodes that run as one where kernels can.
+    pub fn new(
+        graph: &Graph,
+        lowerings: &mut Lowerings,
+        layouts: &Layouts,
+        groups: &Groups,
+    ) -> Result<Self, PlanError> {
+        let mut builder = Builder::new(graph, lowerings, layouts, groups);
         builder.nodes()?;
         let Builder { slots, steps, transforms, .. } = builder;
         Ok(Self { slots, steps, transforms })
@@ -116,13 +123,29 @@ struct Placed {
     verdict: Option<Verdict>,
 }
 
+/// What a dispatch is bound to.
+struct Operands<'a> {
+    inputs: &'a [Bound],
+    extras: &'a [Bound],
+    output: &'a Bound,
+    /// Nodes that are done with the one at work.
+    fused: &'a [usize],
+}
+
+impl<'a> Operands<'a> {
+    /// Those of an op by itself.
+    fn of(inputs: &'a [Bound], output: &'a Bound) -> Self {
+        Self { inputs, extras: &[], output, fused: &[] }
+    }
+}
+
 struct Builder<'a> {
     graph: &'a Graph,
     lowerings: &'a mut Lowerings,
     options: PlanOptions,
     layouts: &'a Layouts,
-    /// External values that a node writes: their content changes within the run.
-    written: HashSet<ValueId>,
+    groups: &'a Groups,
+    ladder: Ladder<'a>,
     values: Vec<Option<Bound>>,
     /// Number of the node at work.
     at: usize,
@@ -134,15 +157,15 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, lowerings: &'a mut Lowerings, layouts: &'a Layouts) -> Self {
-        let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
-        let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
+    fn new(graph: &'a Graph, lowerings: &'a mut Lowerings, layouts: &'a Layouts, groups: &'a Groups) -> Self {
+        let ladder = Ladder::new(graph, lowerings.options());
         Self {
             graph,
             options: lowerings.options(),
             lowerings,
             layouts,
-            written,
+            groups,
+            ladder,
             values: vec![None; graph.values.len()],
             at: 0,
             dense_windows: HashMap::new(),
@@ -153,11 +176,99 @@ impl<'a> Builder<'a> {
     }
 
     fn nodes(&mut self) -> Result<(), PlanError> {
-        let graph = self.graph;
-        graph.nodes.iter().enumerate().try_for_each(|(at, node)| {
-            self.at = at;
-            self.node(node)
+        let groups = self.groups;
+        (0..self.graph.nodes.len()).filter(|&at| !groups.absorbs(at)).try_for_each(|at| {
+            let Some(group) = groups.at(at) else { return self.alone(at) };
+            self.together(group)?;
+            group.after.iter().try_for_each(|&at| self.alone(at))
         })
+    }
+
+    fn alone(&mut self, at: usize) -> Result<(), PlanError> {
+        self.at = at;
+        self.node(&self.graph.nodes[at])
+    }
+
+    /// Runs a group as one, or in as few parts as kernels can.
+    fn together(&mut self, group: &Group) -> Result<(), PlanError> {
+        if self.group(group)? {
+            return Ok(());
+        }
+        match group.apart(self.graph) {
+            Some(parts) => parts.iter().try_for_each(|part| self.together(part)),
+            None => group.nodes.iter().try_for_each(|&at| self.alone(at)),
+        }
+    }
+
+    /// Runs a group as one; false where its views or the device do not let it.
+    fn group(&mut self, group: &Group) -> Result<bool, PlanError> {
+        let graph = self.graph;
+        let Some(Assembled { fused, reads, writes, output, shape }) = Assembled::of(graph, group) else {
+            return Ok(false);
+        };
+        let (Some((&last, others)), false) = (group.nodes.split_last(), group.nodes.len() == 1) else {
+            return Ok(false);
+        };
+        self.at = last;
+        let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
+        let label = format!("{names} {}", graph.nodes[last].name);
+        let operands = || group.products().flat_map(|at| &graph.nodes[at].inputs);
+        let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
+        let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound).collect();
+        let mut extras = Vec::with_capacity(reads.len() + writes.len());
+        for Extra { operand, shape: of, map } in &reads {
+            let read = self.placed(operand, &label)?;
+            let repeated = self.lowerings.repeated(read.bound.at, of);
+            let Some(Ok(at)) = repeated.map(|place| self.lowerings.window(place, shape, *map, 0)) else {
+                return Ok(false);
+            };
+            extras.push(Bound { at, ..read.bound });
+            placed.push(read);
+        }
+        for &(value, map) in &writes {
+            let Some(bound) = self.written_as(value, shape, map)? else { return Ok(false) };
+            extras.push(bound);
+        }
+        let Some(output) = self.written_as(output.0, shape, output.1)? else { return Ok(false) };
+        let places = |bounds: &[Bound]| bounds.iter().map(|bound| bound.at).collect::<Vec<_>>();
+        let Ok(lowered) = self.lowerings.lower_fused(&fused, &places(&inputs), &places(&extras), output.at) else {
+            return Ok(false);
+        };
+        for (input, placed) in operands().chain(reads.iter().map(|read| &read.operand)).zip(&placed) {
+            self.record(input, &label, placed.verdict.clone());
+        }
+        self.record_inner(group, &label);
+        let operands = Operands { inputs: &inputs, extras: &extras, output: &output, fused: others };
+        self.emit(&label, false, &lowered, operands);
+        Ok(true)
+    }
+
+    /// A value's home along the axes of a kernel's result; nothing where the kernel would leave padding unwritten.
+    fn written_as(&mut self, value: ValueId, shape: Shape, map: Map) -> Result<Option<Bound>, PlanError> {
+        let bound = self.value(value)?;
+        let Ok(at) = self.lowerings.window(bound.at, shape, map, 0) else { return Ok(None) };
+        let box_of = |place: Place| {
+            let axes = &self.lowerings.operand(place).view.axes;
+            axes.iter().map(|axis| u64::from(axis.padded)).product::<u64>()
+        };
+        Ok((box_of(at) == box_of(bound.at)).then_some(Bound { at, ..bound }))
+    }
+
+    /// Views and copies between the nodes of a group are gone with the values that they show.
+    fn record_inner(&mut self, group: &Group, label: &str) {
+        let graph = self.graph;
+        let inside: HashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
+        for node in group.nodes.iter().map(|&at| &graph.nodes[at]) {
+            if node.op == Op::Copy {
+                let bytes = self.get(node.output).desc().bytes();
+                let (node, verdict) = (label.to_owned(), Verdict::Eliminated);
+                self.transforms.push(Transform { node, kind: TransformKind::Copy, bytes, verdict });
+            }
+            for input in node.inputs.iter().filter(|input| inside.contains(&input.value)) {
+                let whole = input.is_whole(&self.get(input.value).shape);
+                self.record(input, label, (!whole).then_some(Verdict::Eliminated));
+            }
+        }
     }
 
     fn node(&mut self, node: &Node) -> Result<(), PlanError> {
@@ -183,7 +294,7 @@ impl<'a> Builder<'a> {
             self.record(input, &label, verdict);
         }
         let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
-        self.emit(&label, node.op == Op::Copy, &lowered, &inputs, &output);
+        self.emit(&label, node.op == Op::Copy, &lowered, Operands::of(&inputs, &output));
         Ok(())
     }
 
@@ -216,25 +327,14 @@ impl<'a> Builder<'a> {
     /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
     fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
         let input = &node.inputs[0];
-        let (from, to) = (self.get(input.value), self.get(node.output));
+        let to = self.get(node.output);
         let transform = Transform {
             node: label.to_owned(),
             kind: TransformKind::Copy,
             bytes: to.desc().bytes(),
             verdict: Verdict::Eliminated,
         };
-        let reason = if !self.options.policy.elides_copies() {
-            Some("the policy makes every copy")
-        } else if from.dtype != to.dtype {
-            Some("it changes the element type")
-        } else if self.graph.kept.contains(&node.output) || to.kind == Kind::External {
-            Some("its result is read by the host")
-        } else if self.written.contains(&input.value) {
-            Some("its source is updated in place")
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = self.ladder.must_copy(node) {
             self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
             return Ok(false);
         }
@@ -285,34 +385,26 @@ impl<'a> Builder<'a> {
                 return Ok(placed);
             }
         }
-        self.retile(input, label, &why)
+        self.rehome(input, label, &why)
     }
 
-    /// Copies a value to another R-Tile whose cuts fit the window.
-    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
+    /// Copies a value to another home, whose cuts fit the window.
+    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         let value = self.get(input.value);
         let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
         if value.dtype.quant_texels().is_some() {
             return Err(fail(why.to_owned()));
         }
-        for (row_axis, h) in [(1, 1), (2, 1), (3, 1), (1, 4), (2, 4), (3, 4)] {
-            let limits = self.lowerings.limits();
-            let limit = limits.max_image_2d;
-            let Ok(layout) = Layout::rtile(&value.shape, value.dtype.lanes(), row_axis, h, limit, u32::MAX) else {
-                continue;
-            };
-            let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
-            let home = Home::with_layout(value.dtype, layout, limits, self.options.storage).map_err(fail)?;
-            let at = Operand { view, ..whole(&home) };
-            let source = self.value(input.value)?;
-            let dense = self.copy_to(&source, home, label)?;
-            let at = self.lowerings.place(at);
-            return Ok(self.copied(input, Bound { at, ..dense }, why));
-        }
-        Err(fail(format!(
-            "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
-            value.shape, input.shape, input.strides
-        )))
+        let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {
+            let Value { shape, .. } = value;
+            let graph::Operand { shape: window, strides, .. } = input;
+            return Err(fail(format!(
+                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
+            )));
+        };
+        let source = self.value(input.value)?;
+        let copy = self.copy_to(&source, home, label)?;
+        Ok(self.copied(input, Bound { at, ..copy }, why))
     }
 
     /// A dense copy of a window, in the home of the window's shape.
@@ -324,13 +416,13 @@ impl<'a> Builder<'a> {
             return Ok(Placed { bound: *bound, verdict: None });
         }
         let dtype = self.get(input.value).dtype;
-        let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?.home;
+        let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?;
         let source = self.window(input, label)?.bound;
-        let bound = match self.copy_to(&source, Home::clone(&home), label) {
+        let bound = match self.copy_to(&source, home.clone(), label) {
             Err(_) if source.elided.is_some() => {
                 self.materialise(input.value, why)?;
                 let source = self.window(input, label)?.bound;
-                self.copy_to(&source, Home::clone(&home), label)?
+                self.copy_to(&source, home, label)?
             }
             copied => copied?,
         };
@@ -339,7 +431,7 @@ impl<'a> Builder<'a> {
 
     /// A window that was copied. Later readers share the copy, unless the value changes in between.
     fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
-        if !self.written.contains(&input.value) && self.options.policy.reuses_copies() {
+        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
             self.dense_windows.insert(*input, bound);
         }
         Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
@@ -349,20 +441,20 @@ impl<'a> Builder<'a> {
     fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
         let source = self.value(value)?;
         let Some(elided) = source.elided else { return Ok(source) };
-        let home = self.lowerings.home(self.get(value).desc(), None)?.home;
+        let home = self.ladder.home(self.lowerings, value, None)?;
         let label = self.transforms[elided].node.clone();
-        let bound = self.copy_to(&source, Home::clone(&home), &label)?;
+        let bound = self.copy_to(&source, home, &label)?;
         self.transforms[elided].verdict = Verdict::Explicit(why.to_owned());
         self.values[value.index()] = Some(bound);
         Ok(bound)
     }
 
-    fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let at = self.lowerings.place(whole(&home));
+    fn copy_to(&mut self, source: &Bound, home: Homed, label: &str) -> Result<Bound, PlanError> {
+        let Homed { home, place: at } = home;
         let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), at))
             .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
-        let dense = Bound { slot: self.slot(home, Owner::Arena { offset: 0 }), at, elided: None };
-        self.emit(label, true, &lowered, std::slice::from_ref(source), &dense);
+        let dense = Bound { slot: self.slot(Home::clone(&home), Owner::Arena { offset: 0 }), at, elided: None };
+        self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));
         Ok(dense)
     }
 
@@ -378,7 +470,7 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let Homed { home, place } = self.lowerings.home(v.desc(), self.layouts.of(id))?;
+        let Homed { home, place } = self.ladder.home(self.lowerings, id, self.layouts.of(id))?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {
@@ -394,7 +486,8 @@ impl<'a> Builder<'a> {
         self.slots.len() - 1
     }
 
-    fn emit(&mut self, label: &str, conversion: bool, lowered: &Lowered, inputs: &[Bound], output: &Bound) {
+    fn emit(&mut self, label: &str, conversion: bool, lowered: &Lowered, operands: Operands<'_>) {
+        let Operands { inputs, extras, output, fused } = operands;
         let scratch: Vec<usize> = lowered
             .scratch
             .iter()
@@ -408,11 +501,13 @@ impl<'a> Builder<'a> {
             let slot = |arg| match arg {
                 Arg::Input(i) => inputs[i].slot,
                 Arg::Output => output.slot,
+                Arg::Extra(i) => extras[i].slot,
                 Arg::Scratch(i) => scratch[i],
             };
             self.steps.push(Step {
                 label: label.to_owned(),
                 node: self.at,
+                fused: fused.to_vec(),
                 conversion,
                 shader: d.shader,
                 constants: d.constants.clone(),

@@ -151,8 +151,7 @@ fn alike(before: &Graph, after: &Graph) -> Result<(), ChangeError> {
         let count = |g: &Graph| format!("{} nodes of {} values", g.nodes.len(), g.values.len());
         return unlike(format!("{} and {}", count(before), count(after)));
     }
-    if let Some((a, _)) =
-        before.values.iter().zip(&after.values).find(|(a, b)| (a.dtype, a.kind) != (b.dtype, b.kind))
+    if let Some((a, _)) = before.values.iter().zip(&after.values).find(|(a, b)| (a.dtype, a.kind) != (b.dtype, b.kind))
     {
         return unlike(format!("value {:?}", a.name));
     }

@@ -7,8 +7,8 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use crate::device::Limits;
-use crate::graph::{Desc, Op, Rope, Shape};
-use crate::kernels::{self, Lowered, Operand};
+use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 
 use super::{Home, PlanError, PlanOptions, Tile};
 
@@ -92,12 +92,22 @@ impl Lowerings {
             return known.clone();
         }
         let home = Home::chosen(desc.dtype, &desc.shape, tile, &self.limits, self.options);
-        let placed = home.map(|home| Homed { place: self.place(whole(&home)), home: home.into() });
+        let placed = home.map(|home| self.homed(home));
         self.homes.insert((desc, tile), placed.clone());
         placed
     }
 
-    /// A window over the elements of a place, or why it is none.
+    /// A home, and the place of all of it.
+    pub fn homed(&mut self, home: Home) -> Homed {
+        Homed { place: self.place(home.operand(&home.layout.view())), home: home.into() }
+    }
+
+    /// The place of an operand's window over a value at a place, or why it is none.
+    pub fn window_of(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        self.window(place, window.shape, window.strides, window.offset)
+    }
+
+    /// A window over the elements of a place that kernels take, or why it is none.
     pub fn window(&mut self, place: Place, shape: Shape, strides: [u64; 4], offset: u64) -> Result<Place, String> {
         let key = (place, (shape, strides, offset));
         if let Some(known) = self.windows.get(&key) {
@@ -105,7 +115,10 @@ impl Lowerings {
         }
         let whole = &self.operands[place.0 as usize];
         let window = match whole.view.strided(&shape, &strides, offset) {
-            Ok(view) => Ok(self.place(Operand { view, ..*whole })),
+            Ok(view) => {
+                let window = Operand { view, ..*whole };
+                kernels::takes(&window).map(|()| self.place(window)).map_err(|refusal| refusal.0)
+            }
             Err(why) => Err(why.to_string()),
         };
         self.windows.insert(key, window.clone());
@@ -113,7 +126,12 @@ impl Lowerings {
     }
 
     /// [`kernels::lower`] at these places.
-    pub fn lower(&mut self, op: &Op, inputs: impl Iterator<Item = Place>, output: Place) -> Result<Arc<Lowered>, String> {
+    pub fn lower(
+        &mut self,
+        op: &Op,
+        inputs: impl Iterator<Item = Place>,
+        output: Place,
+    ) -> Result<Arc<Lowered>, String> {
         let key: Vec<u32> = [self.op(op), output.0].into_iter().chain(inputs.map(|place| place.0)).collect();
         if let Some(known) = self.lowered.get(&key) {
             return known.clone();
@@ -125,16 +143,61 @@ impl Lowerings {
         lowered
     }
 
+    /// [`kernels::lower_fused`] at these places.
+    pub fn lower_fused(
+        &mut self,
+        fused: &Fused,
+        inputs: &[Place],
+        extras: &[Place],
+        output: Place,
+    ) -> Result<Arc<Lowered>, String> {
+        // No op has this number, and every part says how long it is.
+        let mut key = vec![u32::MAX, self.op(&fused.op)];
+        key.extend(fused.second.map_or([u32::MAX, 0], |second| [self.op(&second.op), second.scale.to_bits()]));
+        let Epilogue { steps, store_root, .. } = &fused.epilogue;
+        let word = |n: Option<usize>| n.map_or(0, |n| n as u32 + 1);
+        key.extend([word(*store_root), steps.len() as u32]);
+        for step in steps {
+            key.extend([self.op(&step.op), word(step.store), step.inputs.len() as u32]);
+            key.extend(step.inputs.iter().map(|source| match *source {
+                Source::Result(i) => 2 * i as u32,
+                Source::Extra(i) => 2 * i as u32 + 1,
+            }));
+        }
+        let places = || inputs.iter().chain(extras).chain([&output]);
+        key.push(inputs.len() as u32);
+        key.extend(places().map(|place| place.0));
+        if let Some(known) = self.lowered.get(&key) {
+            return known.clone();
+        }
+        let operands: Vec<Operand> = places().map(|&place| self.operand(place).clone()).collect();
+        let (inputs, rest) = operands.split_at(inputs.len());
+        let (extras, output) = rest.split_at(extras.len());
+        let lowered = kernels::lower_fused(fused, inputs, &output[0], extras, &self.limits);
+        let lowered = lowered.map(Arc::new).map_err(|r| r.0);
+        self.lowered.insert(key, lowered.clone());
+        lowered
+    }
+
+    /// A place repeated along axes where it has one element and `shape` has more.
+    pub fn repeated(&mut self, place: Place, shape: &Shape) -> Option<Place> {
+        let operand = self.operand(place);
+        let own = &operand.view;
+        let single = |axis: &usize| own.axes.get(*axis).is_some_and(|a| a.extent == 1) && shape[*axis] > 1;
+        let axes: Vec<usize> = (0..4).filter(single).collect();
+        if axes.is_empty() {
+            return Some(place);
+        }
+        let view = axes.iter().try_fold(own.clone(), |view, &axis| view.repeat_whole(axis, shape[axis]).ok())?;
+        let repeated = Operand { view, ..*operand };
+        Some(self.place(repeated))
+    }
+
     /// The number of an op: equal for ops that compute the same.
     pub fn op(&mut self, op: &Op) -> u32 {
         let next = self.ops.len() as u32;
         *self.ops.entry(Key::of(op)).or_insert(next)
     }
-}
-
-/// All of a home, as a kernel sees it.
-pub(super) fn whole(home: &Home) -> Operand {
-    Operand { dtype: home.dtype, view: home.layout.view(), storage: home.kind, pitch: home.width }
 }
 
 /// An op, bit for bit: floats that are equal need not be the same constant.

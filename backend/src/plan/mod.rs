@@ -5,8 +5,10 @@ mod build;
 mod candidates;
 mod cost;
 mod dirty;
+mod fusion;
 mod hazards;
 mod home;
+mod ladder;
 mod lowering;
 mod memory;
 mod pack;
@@ -88,6 +90,8 @@ pub struct Step {
     pub label: String,
     /// The node of the graph that it works for.
     pub node: usize,
+    /// Other nodes that it does with it.
+    pub fused: Vec<usize>,
     /// True when it only moves bytes: a copy of the host, or one that a reader cannot do without.
     pub conversion: bool,
     /// Name of the shader.

@@ -5,6 +5,7 @@ use crate::device::{Limits, Profile};
 use crate::graph::Graph;
 
 use super::build::Draft;
+use super::fusion::Groups;
 use super::lowering::Lowerings;
 use super::select::Tables;
 use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector};
@@ -33,9 +34,10 @@ impl<'p> Planner<'p> {
             let selection = self.selection.as_ref().map(|(selector, tables)| (*selector, tables.profile()));
             *self = Self::new(self.lowerings.limits(), self.lowerings.options(), selection);
         }
-        let rule = Draft::new(graph, &mut self.lowerings, &Layouts::default())?;
+        let groups = Groups::of(graph, self.lowerings.limits(), self.lowerings.options().policy.fusion());
+        let rule = Draft::new(graph, &mut self.lowerings, &Layouts::default(), &groups)?;
         let chosen = match &mut self.selection {
-            Some((selector, tables)) => tables.faster(graph, &mut self.lowerings, *selector, &rule),
+            Some((selector, tables)) => tables.faster(graph, &groups, &mut self.lowerings, *selector, &rule),
             None => None,
         };
         match chosen.map(|draft| draft.finish(footprint)) {

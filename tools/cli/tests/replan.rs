@@ -26,7 +26,10 @@ fn every_model_is_planned_again_as_from_scratch() {
         // weights.
         assert!(number("dirty") > 100.0 && number("dirty") < number("tensors"), "{model}: {replan}");
         assert!(replan["causes"]["reduced"].as_u64() > Some(100), "{model}: {replan}");
-        assert!(number("kept") >= number("lower_bound") && number("cost") >= number("lower_bound"), "{model}: {replan}");
+        assert!(
+            number("kept") >= number("lower_bound") && number("cost") >= number("lower_bound"),
+            "{model}: {replan}"
+        );
         assert!(number("ms") > 0.0);
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::cost::Prices;
+use crate::plan::fusion::{Group, Groups};
 use crate::plan::lowering::Lowerings;
 use crate::plan::{PlanError, Step, StepCost};
 
@@ -18,6 +19,7 @@ use super::{Layouts, Tile};
 /// The graph that clusters are cut from, as far as it is walked.
 pub(super) struct Frame<'a> {
     graph: &'a Graph,
+    groups: &'a Groups,
     kept: &'a HashSet<ValueId>,
     values: Vec<Role>,
 }
@@ -32,9 +34,9 @@ struct Role {
 }
 
 impl<'a> Frame<'a> {
-    /// A graph with its kept values.
-    pub fn new(graph: &'a Graph, kept: &'a HashSet<ValueId>) -> Self {
-        Self { graph, kept, values: vec![Role::default(); graph.values.len()] }
+    /// A graph with its groups and kept values.
+    pub fn new(graph: &'a Graph, groups: &'a Groups, kept: &'a HashSet<ValueId>) -> Self {
+        Self { graph, groups, kept, values: vec![Role::default(); graph.values.len()] }
     }
 
     /// Says that a value is the positions of what that node copies.
@@ -48,12 +50,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A node and the elided copies that lead to it.
+/// A node, or a group of them, and the elided copies that lead to it.
 pub(super) struct Cluster {
     /// All that its plan and its price depend on, in words: equal for clusters of one kind.
     key: Vec<u64>,
     /// Nodes, the one that the cluster is of last.
     nodes: Vec<usize>,
+    /// The nodes that run as one, by their positions in `nodes`.
+    group: Option<Group>,
     /// Values, in the order in which the nodes name them.
     values: Vec<ValueId>,
     /// Values whose layout is free: their position in `values`, and their variable.
@@ -61,10 +65,24 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// The cluster of a node.
+    /// The cluster of a node, or of the group that runs there.
     pub fn new(frame: &Frame<'_>, node: usize, lowerings: &mut Lowerings) -> Self {
-        let mut cluster = Self { key: Vec::with_capacity(128), nodes: Vec::new(), values: Vec::new(), free: Vec::new() };
-        cluster.add(frame, node, lowerings);
+        let mut cluster =
+            Self { key: Vec::with_capacity(128), nodes: Vec::new(), group: None, values: Vec::new(), free: Vec::new() };
+        match frame.groups.at(node) {
+            None => cluster.add(frame, node, lowerings),
+            Some(group) => {
+                group.nodes.iter().for_each(|&at| cluster.add(frame, at, lowerings));
+                let position = |at: usize| cluster.nodes.iter().position(|&known| known == at).unwrap_or_default();
+                let local = group.renumbered(position);
+                // No op has this number.
+                cluster.key.push(u64::MAX);
+                cluster.key.extend(local.words());
+                let stored = |id: &ValueId| cluster.values.iter().position(|known| known == id).unwrap_or_default();
+                cluster.key.extend(local.stored.iter().map(|id| stored(id) as u64));
+                cluster.group = Some(local);
+            }
+        }
         cluster
     }
 
@@ -101,8 +119,8 @@ impl Cluster {
         self.values.push(id);
     }
 
-    /// The cluster as a graph without names, and its values there.
-    fn graph(&self, frame: &Frame<'_>) -> (Graph, Vec<ValueId>) {
+    /// The cluster as a graph without names, its values there, and what runs as one.
+    fn graph(&self, frame: &Frame<'_>) -> (Graph, Vec<ValueId>, Groups) {
         let mut graph = Graph::new();
         let value = |&id: &ValueId| {
             let value = &frame.graph.values[id.index()];
@@ -122,7 +140,9 @@ impl Cluster {
             Node { name: String::new(), op: node.op, inputs, output: local(node.output), updates }
         });
         let nodes = nodes.collect();
-        (Graph { nodes, ..graph }, locals)
+        let stored = |group: &Group| group.stored.iter().map(|&id| local(id)).collect();
+        let group = self.group.as_ref().map(|group| Group { stored: stored(group), ..group.clone() });
+        (Graph { nodes, ..graph }, locals, Groups::from_iter(group))
     }
 }
 
@@ -175,9 +195,9 @@ impl Samples {
         if let Some(&known) = self.known.get(&cluster.key) {
             return Ok(known);
         }
-        let (graph, locals) = cluster.graph(frame);
+        let (graph, locals, groups) = cluster.graph(frame);
         let free: Vec<ValueId> = cluster.free.iter().map(|&(at, _)| locals[at]).collect();
-        let sample = Sampler { graph: &graph, lowerings, prices }.sample(&free, tiles)?;
+        let sample = Sampler { graph: &graph, groups: &groups, lowerings, prices }.sample(&free, tiles)?;
         self.samples.push(sample);
         self.known.insert(cluster.key.clone(), self.samples.len() - 1);
         Ok(self.samples.len() - 1)
@@ -187,6 +207,7 @@ impl Samples {
 /// Plans and prices a cluster.
 struct Sampler<'a, 'p> {
     graph: &'a Graph,
+    groups: &'a Groups,
     lowerings: &'a mut Lowerings,
     prices: &'a mut Prices<'p>,
 }
@@ -230,7 +251,7 @@ impl Sampler<'_, '_> {
     }
 
     fn price(&mut self, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
-        let draft = Draft::new(self.graph, self.lowerings, &layouts)?;
+        let draft = Draft::new(self.graph, self.lowerings, &layouts, self.groups)?;
         let costs = self.prices.of(self.graph, draft.steps());
         let priced = |(step, cost): (&Step, StepCost)| Priced { shader: step.shader, groups: step.groups, cost };
         Ok(draft.steps().iter().zip(costs).map(priced).collect())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::device::Profile;
 use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
+use crate::plan::fusion::Groups;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{PlanError, Step, candidates};
 
@@ -26,6 +27,7 @@ impl Instance {
     /// Reads the problem off a graph and the steps that the rule makes of it.
     pub fn new(
         graph: &Graph,
+        groups: &Groups,
         steps: &[Step],
         lowerings: &mut Lowerings,
         tables: &mut Tables<'_>,
@@ -33,23 +35,30 @@ impl Instance {
         let mut made = vec![false; graph.nodes.len()];
         steps.iter().for_each(|step| made[step.node] = true);
         let kept: HashSet<ValueId> = graph.kept.iter().copied().collect();
-        let mut frame = Frame::new(graph, &kept);
+        let mut frame = Frame::new(graph, groups, &kept);
         let mut instance = Self { problem: Problem::default(), rule: 0.0, tensors: Vec::new() };
         let mut variables: Vec<Variable> = Vec::new();
         let mut terms = Vec::new();
         for (at, node) in graph.nodes.iter().enumerate() {
-            if node.op == Op::Copy && !made[at] {
+            if groups.holds(at) {
+                continue;
+            }
+            let group = groups.at(at);
+            if node.op == Op::Copy && !made[at] && group.is_none() {
                 frame.elided(node.output, at);
                 continue;
             }
-            let value = &graph.values[node.output.index()];
-            if value.kind == Kind::Computed && value.dtype == DType::F32 && !kept.contains(&node.output) {
-                let tiles = tables.tiles.of(value.desc(), lowerings, tables.profile);
-                if tiles.len() > 1 {
-                    frame.free(node.output, variables.len());
-                    instance.tensors.push(node.output);
-                    let costs = vec![0.0; tiles.len()];
-                    variables.push(Variable { weight: value.desc().bytes(), tiles, costs });
+            let stored = group.into_iter().flat_map(|group| &group.stored);
+            for &id in stored.chain([&node.output]) {
+                let value = &graph.values[id.index()];
+                if value.kind == Kind::Computed && value.dtype == DType::F32 && !kept.contains(&id) {
+                    let tiles = tables.tiles.of(value.desc(), lowerings, tables.profile);
+                    if tiles.len() > 1 {
+                        frame.free(id, variables.len());
+                        instance.tensors.push(id);
+                        let costs = vec![0.0; tiles.len()];
+                        variables.push(Variable { weight: value.desc().bytes(), tiles, costs });
+                    }
                 }
             }
             let cluster = Cluster::new(&frame, at, lowerings);

@@ -22,6 +22,7 @@ use crate::graph::{Desc, Graph, ValueId};
 
 use super::build::Draft;
 use super::cost::Prices;
+use super::fusion::Groups;
 use super::lowering::Lowerings;
 use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Tile};
 
@@ -123,7 +124,12 @@ pub(super) struct Tables<'p> {
 impl<'p> Tables<'p> {
     /// Nothing is known yet.
     pub fn new(profile: &'p Profile) -> Self {
-        Self { profile, prices: Prices::new(profile, Case::Middle), tiles: Choices::default(), samples: Samples::default() }
+        Self {
+            profile,
+            prices: Prices::new(profile, Case::Middle),
+            tiles: Choices::default(),
+            samples: Samples::default(),
+        }
     }
 
     /// The tiles that a tensor can have, the rule's first.
@@ -137,10 +143,17 @@ impl<'p> Tables<'p> {
     }
 
     /// The draft that a selector finds, if there is one and it is faster than the rule's.
-    pub fn faster(&mut self, graph: &Graph, lowerings: &mut Lowerings, selector: Selector, rule: &Draft) -> Option<Draft> {
-        let instance = Instance::new(graph, rule.steps(), lowerings, self).ok()?;
+    pub fn faster(
+        &mut self,
+        graph: &Graph,
+        groups: &Groups,
+        lowerings: &mut Lowerings,
+        selector: Selector,
+        rule: &Draft,
+    ) -> Option<Draft> {
+        let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
         let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-        let chosen = Draft::new(graph, lowerings, &layouts).ok()?;
+        let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
         let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&self.prices.of(graph, draft.steps()));
         (seconds(&chosen) < seconds(rule)).then_some(chosen)
     }
@@ -152,8 +165,9 @@ pub(super) struct Selecting(Instance);
 impl Selecting {
     /// Reads the problem off a graph.
     pub fn new(graph: &Graph, lowerings: &mut Lowerings, tables: &mut Tables<'_>) -> Result<Self, PlanError> {
-        let rule = Draft::new(graph, lowerings, &Layouts::default())?;
-        Instance::new(graph, rule.steps(), lowerings, tables).map(Self)
+        let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
+        let rule = Draft::new(graph, lowerings, &Layouts::default(), &groups)?;
+        Instance::new(graph, &groups, rule.steps(), lowerings, tables).map(Self)
     }
 
     /// The tile that every tensor with a choice gets.
@@ -215,8 +229,9 @@ impl Selection {
         selector: Selector,
     ) -> Result<Self, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
-        let draft = Draft::new(graph, &mut lowerings, &Layouts::default())?;
-        let Instance { problem, rule, .. } = Instance::new(graph, draft.steps(), &mut lowerings, &mut tables)?;
+        let groups = Groups::of(graph, limits, options.policy.fusion());
+        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
+        let Instance { problem, rule, .. } = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
         let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);

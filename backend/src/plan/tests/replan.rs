@@ -28,9 +28,7 @@ fn step(g: &mut Graph, number: u8, tokens: u32, values: &mut Vec<ValueId>) {
     let pick = |n: u8, values: &[ValueId]| values[usize::from(n) % values.len()];
     let (x, y) = (pick(number / 8, values), pick(number / 3, values));
     let whole = [g.whole(x), g.whole(y)].to_vec();
-    let heads = |g: &Graph, v: ValueId| {
-        g.whole(v).reshape([16, 4, tokens, 1]).unwrap().permute([0, 2, 1, 3]).unwrap()
-    };
+    let heads = |g: &Graph, v: ValueId| g.whole(v).reshape([16, 4, tokens, 1]).unwrap().permute([0, 2, 1, 3]).unwrap();
     let made = match number % 8 {
         0 => {
             let w = g.external("w", DType::F16, [WIDTH, WIDTH, 1, 1]);

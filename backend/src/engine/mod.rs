@@ -13,7 +13,9 @@ use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
-use crate::plan::{self, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size};
+use crate::plan::{
+    self, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size,
+};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.

@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Train every parameter, in F32
     #[arg(long)]
     full: bool,
+    /// Plan the forward pass and its loss alone, as for inference
+    #[arg(long)]
+    forward: bool,
     /// Element type of the matrices that LoRA leaves frozen
     #[arg(long, value_enum, default_value_t = Base::F16, conflicts_with = "full")]
     base: Base,
@@ -98,7 +101,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let Arguments { storage, policy, .. } = *arguments;
     let target = Target::find(&arguments.device, PlanOptions { storage, policy, ..PlanOptions::default() })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
-    let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
+    let graph = match arguments.forward {
+        true => fblayout_models::loss_graph(&config, &options)?.graph,
+        false => fblayout_models::train_graph(&config, &options)?.model.graph,
+    };
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
     let start = Instant::now();
@@ -152,6 +158,8 @@ struct Told<'a> {
     /// Rank of LoRA; absent when every parameter is trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     rank: Option<u32>,
+    /// Whether only the forward pass was planned.
+    forward: bool,
     device: &'a str,
     policy: Policy,
     selector: Selector,
@@ -212,6 +220,7 @@ impl<'a> Told<'a> {
             seq: arguments.seq,
             batch: arguments.batch,
             rank: (!arguments.full).then_some(arguments.rank),
+            forward: arguments.forward,
             device: &arguments.device,
             policy: arguments.policy,
             selector: Selector::Rule,
@@ -239,6 +248,7 @@ impl<'a> Told<'a> {
     fn text(&self, report: &Report) -> String {
         let Self { model, batch, seq, device, policy, nodes, plan_ms, .. } = self;
         let trained = self.rank.map_or_else(|| "all parameters".to_owned(), |rank| format!("LoRA of rank {rank}"));
+        let trained = if self.forward { format!("forward alone, {trained}") } else { trained };
         let Transforms { count, bytes, eliminated, ref explicit } = self.transforms;
         let (moved, all) = (mib(explicit.iter().map(|e| e.bytes).sum()), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::Graph;
-use fblayout::plan::{Budget, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector, UpperBound};
+use fblayout::plan::{
+    Budget, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector, UpperBound,
+};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";

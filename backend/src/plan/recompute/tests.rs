@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use crate::device::{Limits, Preset, Profile};
 use crate::graph::{Array, Binary, Contents, DType, Graph, Op, Operand, Shape, Unary, ValueId, eval};
 use crate::kernels::StorageKind;
-use crate::plan::{Footprint, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size, TEXEL_BYTES};
+use crate::plan::{
+    Footprint, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size, TEXEL_BYTES,
+};
 
 const SIDE: u32 = 8;
 const SQUARE: Shape = [SIDE, SIDE, 1, 1];

@@ -8,6 +8,7 @@ mod fusion;
 mod hazards;
 mod home;
 mod in_place;
+mod ladder;
 mod lowering;
 mod memory;
 mod pack;

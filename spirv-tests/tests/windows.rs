@@ -73,7 +73,8 @@ struct Read {
 
 impl Read {
     fn new(number: u32) -> Self {
-        let mut read = Self { graph: Graph::new(), data: Vec::new(), result: Graph::new().external("", DType::F32, [1; 4]) };
+        let mut read =
+            Self { graph: Graph::new(), data: Vec::new(), result: Graph::new().external("", DType::F32, [1; 4]) };
         let mut c = Choices(number);
         let [m, n, k] = [1 + c.below(14), 1 + c.below(9), 1 + c.below(7)];
         let [b, d] = [1 + c.below(3), 1 + c.below(2)];

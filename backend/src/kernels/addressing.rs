@@ -2,7 +2,8 @@
 
 use super::StorageKind;
 use super::operand::{
-    AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PITCH, STORAGE,
+    AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PADDED, PITCH, STORAGE,
+    TILE_SLOTS,
 };
 use crate::graph::{DType, Shape};
 use crate::layout::{Expr, LineShape, Ops};
@@ -20,6 +21,8 @@ pub struct Addressing {
     pub lane_axis: Option<usize>,
     /// Extents, elements.
     pub extents: Shape,
+    /// Extents with the padding that a writer covers.
+    pub padded: Shape,
     origin: [u32; 2],
     /// `r0, r1, x0, y0, x1, y1, x2, y2` of every axis.
     axes: [[u32; FIELDS_PER_AXIS as usize]; 4],
@@ -43,6 +46,7 @@ impl Addressing {
             pitch: field(PITCH)?,
             lane_axis: Some(field(LANE_AXIS)? as usize).filter(|&axis| axis < 4),
             extents: [field(EXTENTS)?, field(EXTENTS + 1)?, field(EXTENTS + 2)?, field(EXTENTS + 3)?],
+            padded: [field(PADDED)?, field(PADDED + 1)?, field(PADDED + 2)?, field(PADDED + 3)?],
             origin: [field(ORIGIN)?, field(ORIGIN + 1)?],
             axes: [axis(0)?, axis(1)?, axis(2)?, axis(3)?],
         })
@@ -164,17 +168,34 @@ impl Addressing {
         }
     }
 
-    /// Bytes of the slots that hold the operand's elements, each counted once however often it is repeated.
-    pub fn bytes(&self) -> u64 {
-        let slots = (0..4).map(|axis| {
-            let steps = self.steps(axis);
+    /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
+    /// type they are the quants of every slot and the scales of every tile that has one of the slots.
+    pub fn texels(&self, extents: Shape) -> u64 {
+        let (mut slots, mut tiles) = (1, 1);
+        let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
+        for (axis, extent) in extents.into_iter().enumerate() {
+            let steps = match self.lane_axis == Some(axis) {
+                true => extent.div_ceil(self.dtype.lanes()),
+                false => extent,
+            };
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
-            let outer = steps.div_ceil(r0 * r1);
-            let digits = [(r0, x0, y0), (r1, x1, y1), (outer, x2, y2)];
-            let repeated: u32 = digits.iter().filter(|&&(_, x, y)| x == 0 && y == 0).map(|&(r, ..)| r).product();
-            u64::from(steps.div_ceil(repeated))
-        });
-        slots.product::<u64>() * slot_bytes(self.dtype)
+            let digits = [(r0, x0, y0), (r1, x1, y1), (1, x2, y2)];
+            slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));
+            tiles *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > tile_width || y > 0))));
+        }
+        match self.dtype.quant_texels() {
+            None => slots,
+            Some(quants) => slots * u64::from(quants) + tiles,
+        }
+    }
+
+    /// Whether `rows` neighbours along an axis stay within its innermost digit; of a quantized type, whether they are the rows of a tile.
+    pub fn is_tiled(&self, axis: usize, rows: u32) -> bool {
+        let [r0, _, x0, ..] = self.axes[axis];
+        match self.dtype.quant_texels() {
+            None => r0.is_multiple_of(rows),
+            Some(q) => r0 == rows && x0 == q && self.origin[0].is_multiple_of(TILE_SLOTS * q + 1),
+        }
     }
 }
 
@@ -225,9 +246,17 @@ impl Places {
     }
 }
 
-/// Bytes of a slot: a texel, or the quants of a row of a block and their word of scales.
-fn slot_bytes(dtype: DType) -> u64 {
-    dtype.quant_texels().map_or(16, |q| u64::from(16 * q + 4))
+/// Different values that the digits which move have for the indices below `steps`; digits are (radix, moves), innermost first, and the
+/// radix of the last one does not matter.
+fn different(steps: u32, digits: &[(u32, bool)]) -> u32 {
+    let Some((&(_, moves), inner)) = digits.split_last() else { return steps.min(1) };
+    let turn: u32 = inner.iter().map(|(radix, _)| radix).product();
+    let (turns, rest) = (steps / turn, different(steps % turn, inner));
+    match (turns, moves) {
+        (0, _) => rest,
+        (_, true) => turns * different(turn, inner) + rest,
+        (_, false) => different(turn, inner),
+    }
 }
 
 /// The constant of that id; `constants` are sorted by id.

@@ -14,7 +14,7 @@ pub(super) const DTYPE: u32 = 1;
 pub(super) const PITCH: u32 = 2;
 pub(super) const LANE_AXIS: u32 = 3;
 pub(super) const EXTENTS: u32 = 4;
-const PADDED: u32 = 8;
+pub(super) const PADDED: u32 = 8;
 pub(super) const ORIGIN: u32 = 12;
 pub(super) const AXES: u32 = 14;
 pub(super) const FIELDS_PER_AXIS: u32 = 8;
@@ -27,7 +27,7 @@ const NO_LANE_AXIS: u32 = 4;
 const MAX_DIGITS: usize = 3;
 
 /// Slots of a tile of a quantized type.
-const TILE_SLOTS: u32 = 4;
+pub(super) const TILE_SLOTS: u32 = 4;
 
 /// A digit of an axis in texels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,6 +41,9 @@ pub struct PlanOptions {
     pub policy: Policy,
     /// Whether selectors choose among all tiles that have whole lanes, and not only among those that rules C1 to C3 leave.
     pub unpruned: bool,
+    /// Every result gets a storage of its own; otherwise it may take over that of an operand which nobody reads again. Results are the
+    /// same.
+    pub apart: bool,
 }
 
 /// A tile of an R-Tile home: rows along an axis, of which a strip lies side by side.

@@ -1,5 +1,7 @@
 //! `operand.glsl` done in Rust from the constants, against [`View::address`].
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
 use super::super::operand::constants;
@@ -65,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Every element of the extents of a view that is not refused is where the algebra says it is.
+    /// Every element of the extents of a view that is not refused is where the algebra says it is, and they lie in as many texels.
     #[test]
     fn constants_locate_what_the_view_addresses(
         dtype in dtypes(),
@@ -87,12 +89,23 @@ proptest! {
         let mut extents = [1; 4];
         view.axes.iter().zip(&mut extents).for_each(|(axis, n)| *n = axis.extent);
         let count: u32 = extents.iter().product();
+        let mut slots = HashSet::new();
         for number in 0..count {
             let mut rest = number;
             let index = extents.map(|n| { let i = rest % n; rest /= n; i });
             let wanted = texel_of(view.address(&index[..view.axes.len()]), dtype);
             prop_assert_eq!(locate(&constants, index), wanted, "element {:?} of {:?}", index, view);
+            slots.insert((wanted.0, wanted.1));
         }
+        let texels = match dtype.quant_texels() {
+            None => slots.len(),
+            Some(q) => {
+                let tiles: HashSet<_> = slots.iter().map(|&(x, y)| (x / (4 * q + 1), y)).collect();
+                slots.len() * q as usize + tiles.len()
+            }
+        };
+        let counted = Addressing::of(&constants, 0).expect("operand 0 is there").texels(extents);
+        prop_assert_eq!(counted, texels as u64, "texels of {:?}", view);
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fblayout::device::PRESETS;
 use fblayout::graph::DType;
-use fblayout::plan::{PlanOptions, Policy, Selector, StorageChoice};
+use fblayout::plan::{Budget, PlanOptions, Policy, Selector, StorageChoice};
 use fblayout_models::{MODELS, Training};
 
 #[derive(Args)]
@@ -42,6 +42,12 @@ pub struct Arguments {
         Selector::ALL.map(|s| s.0).join(", ")
     ))]
     pub selector: Option<Selector>,
+    /// Compute values again instead of keeping them, until the step takes no more than --budget; without one, as little as it can
+    #[arg(long)]
+    pub recompute: bool,
+    /// Bytes that the step may take, or KiB, MiB, GiB; it is refused where it takes more
+    #[arg(long)]
+    pub budget: Option<Budget>,
     /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
     #[arg(long)]
     pub no_pruning: bool,
@@ -93,6 +99,6 @@ impl Arguments {
     /// How a plan is made, by the policy and the rules that are asked for.
     pub fn options(&self) -> PlanOptions {
         let Self { storage, policy, no_pruning, .. } = *self;
-        PlanOptions { storage, policy, unpruned: no_pruning }
+        PlanOptions { storage, policy, unpruned: no_pruning, ..PlanOptions::default() }
     }
 }

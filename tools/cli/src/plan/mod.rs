@@ -14,7 +14,8 @@ use std::io::Write;
 use std::time::Instant;
 
 pub use arguments::Arguments;
-use fblayout::plan::{Selector, predict};
+use fblayout::graph::Graph;
+use fblayout::plan::{Budget, Plan, Recomputed, Rewritten, Selector, predict};
 use fblayout_models::Options;
 
 use crate::candidates::Tally;
@@ -31,7 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
     let start = Instant::now();
-    let plan = target.plan(&graph, selector)?;
+    let (graph, plan, recompute) = planned(arguments, &target, graph, selector)?;
     let took = start.elapsed();
 
     let pruning = !arguments.no_pruning;
@@ -46,6 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,
         pruning: arguments.no_pruning.then(|| pruning::compare(arguments, &graph, selector)).transpose()?.flatten(),
         explained,
+        recompute,
         predicted: predicted.clone(),
         selector,
         ..Told::new(arguments, &target, &graph, &plan, took)
@@ -59,5 +61,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         // Who reads has seen enough.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+/// The graph as it is run and its plan, within the budget.
+fn planned(
+    arguments: &Arguments,
+    target: &Target,
+    graph: Graph,
+    selector: Selector,
+) -> Result<(Graph, Plan, Option<Recomputed>), Box<dyn std::error::Error>> {
+    if arguments.recompute {
+        let Rewritten { graph, plan, recomputed } = target.recompute(&graph, selector, arguments.budget)?;
+        return Ok((graph, plan, Some(recomputed)));
+    }
+    let plan = target.plan(&graph, selector)?;
+    let takes = plan.report.total_bytes();
+    match arguments.budget {
+        Some(Budget(budget)) if takes > budget => {
+            Err(format!("--budget: the step takes {takes} bytes, more than {budget}; --recompute may bring it down")
+                .into())
+        }
+        _ => Ok((graph, plan, None)),
     }
 }

@@ -20,6 +20,9 @@ impl Told<'_> {
             mib(self.peak_bytes)
         );
         text += &format!("\n{}", self.transforms.denominators);
+        if let Some(recompute) = &self.recompute {
+            text += &format!("\n{recompute}");
+        }
         if let Some(predicted) = &self.predicted {
             text += &format!("\n{}", predicted.to_string().trim_end());
         }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use fblayout::device::Limits;
 use fblayout::graph::{Family, Graph, ROWS};
-use fblayout::plan::{Plan, Policy, Prediction, Report, Selection, Selector, Transform, TransformKind, Verdict};
+use fblayout::plan::{
+    Plan, Policy, Prediction, Recomputed, Report, Selection, Selector, Transform, TransformKind, Verdict,
+};
 use serde::Serialize;
 
 use super::arguments::Arguments;
@@ -39,6 +41,13 @@ pub struct Told<'a> {
     pub external_bytes: u64,
     pub kept_bytes: u64,
     pub arena_bytes: u64,
+    /// Bytes of the arena over those alive at the fullest step.
+    pub fragmentation: f64,
+    /// Results in the storage of an operand, and the bytes by which fewer are alive at the fullest step.
+    pub in_place: usize,
+    pub in_place_bytes: u64,
+    /// What recomputing did, where it was asked for.
+    pub recompute: Option<Recomputed>,
     /// Simulated on the preset's profile; nothing where the device has none.
     pub predicted: Option<Prediction>,
     /// What the selectors find on it, simulated.
@@ -109,11 +118,15 @@ impl<'a> Told<'a> {
             barriers: report.barriers,
             plan_ms: took.as_secs_f64() * 1e3,
             transforms: Transforms::new(report),
-            peak_bytes: report.external_bytes + report.kept_bytes + report.arena_bytes,
+            peak_bytes: report.total_bytes(),
             peak_is_bound: !target.is_exact(),
             external_bytes: report.external_bytes,
             kept_bytes: report.kept_bytes,
             arena_bytes: report.arena_bytes,
+            fragmentation: report.fragmentation(),
+            in_place: report.in_place,
+            in_place_bytes: report.in_place_bytes,
+            recompute: None,
             predicted: None,
             selection: None,
             candidates: None,

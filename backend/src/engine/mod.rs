@@ -184,7 +184,18 @@ impl Engine {
 
     /// Places the memory of a plan and records its tape. The plan may come from elsewhere; its slots belong to values of `graph`.
     pub fn realise(&self, graph: &Graph, plan: Plan, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
-        Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
+        self.realise_as(graph, plan, externals, &self.options.tape)
+    }
+
+    /// [`Engine::realise`], with a tape recorded another way than the engine's options say.
+    pub fn realise_as(
+        &self,
+        graph: &Graph,
+        plan: Plan,
+        externals: &[(ValueId, Tensor)],
+        tape: &TapeOptions,
+    ) -> Result<Program, Error> {
+        Program::new(&self.gpu, tape, graph, plan, externals)
     }
 
     /// The graph as it is run, with its plan.

@@ -13,23 +13,6 @@ use fblayout::plan::{
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
 
-/// What a preset leaves open, for nobody publishes it: values that drivers of recent GPUs report or exceed.
-const UNSTATED: Limits = Limits {
-    max_image_2d: 16384,
-    max_storage_buffer_range: 128 << 20,
-    max_bound_bytes: u64::MAX,
-    storage_buffer_alignment: 256,
-    max_allocation: 4 << 30,
-    max_workgroup_invocations: 256,
-    max_workgroup_size: [256, 256, 64],
-    max_workgroup_count: [65535; 3],
-    max_shared_memory: 32 << 10,
-    max_storage_bindings: 16,
-    subgroup_size: 32,
-    shuffle_width: 32,
-    heap_bytes: 16 << 30,
-};
-
 /// A device to plan for.
 pub enum Target {
     /// Opened, but nothing is allocated on it.
@@ -55,7 +38,7 @@ impl Target {
         let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.as_ref());
         let clamp =
             LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
-        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan, profile })
+        Ok(Self::Limits { limits: clamp.complete(&Limits::USUAL), options: plan, profile })
     }
 
     /// Plans a graph as the engine would before it records it. Selectors other than the rule need to know what the machine does.

@@ -42,15 +42,15 @@ pub struct Arguments {
         Selector::ALL.map(|s| s.0).join(", ")
     ))]
     pub selector: Option<Selector>,
+    /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
+    #[arg(long)]
+    pub no_pruning: bool,
     /// Compute values again instead of keeping them, until the step takes no more than --budget; without one, as little as it can
     #[arg(long)]
     pub recompute: bool,
     /// Bytes that the step may take, or KiB, MiB, GiB; it is refused where it takes more
     #[arg(long)]
     pub budget: Option<Budget>,
-    /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
-    #[arg(long)]
-    pub no_pruning: bool,
     /// Tell of one node: where its tensors live, what it dispatches, what that costs; by name, part of a name or #NUMBER
     #[arg(long, value_name = "NODE")]
     pub explain: Option<String>,

@@ -47,9 +47,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,
         pruning: arguments.no_pruning.then(|| pruning::compare(arguments, &graph, selector)).transpose()?.flatten(),
         explained,
-        recompute,
         predicted: predicted.clone(),
         selector,
+        recompute,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
     if let Some(path) = &arguments.html {

@@ -44,7 +44,7 @@ impl Chart {
     pub fn new(known: &Known<'_>, target: &Target) -> Self {
         let plan = known.plan;
         let alive = alive(known);
-        let arena = plan.report.arena_bytes;
+        let arena: u64 = plan.arena.iter().sum();
         let most = alive.iter().copied().max().unwrap_or(0).max(arena).max(1) as f64;
         let x = |step: f64| round(LEFT + (WIDTH - LEFT) * step / alive.len().max(1) as f64);
         let y = |bytes: f64| round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * bytes / most);

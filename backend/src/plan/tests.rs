@@ -3,6 +3,7 @@
 mod candidates;
 mod cost;
 mod fusion;
+mod replan;
 mod select;
 
 use crate::device::Limits;

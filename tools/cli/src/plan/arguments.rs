@@ -45,6 +45,9 @@ pub struct Arguments {
     /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
     #[arg(long)]
     pub no_pruning: bool,
+    /// Plan again for sequences of so many tokens, with what is known from the first plan
+    #[arg(long, value_name = "SEQ", conflicts_with = "recompute")]
+    pub replan: Option<u32>,
     /// Compute values again instead of keeping them, until the step takes no more than --budget; without one, as little as it can
     #[arg(long)]
     pub recompute: bool,

@@ -1,11 +1,11 @@
-// What a kernel does with the quads of its result. Include after operand D, after
+// What a kernel does with the quads of its result. Include after operand D and
 //     #define FIRST_EXTRA 3    operand number of E0
-// Then STORE4 stores a quad of the result. In a plain kernel that is D_store4. With FUSED, a program of elementwise ops runs on
-// the quad first, with quads of the extra operands E0, E1, E2, which are views of D's shape; D gets the last step's result, and
-// every value of the program may go to an extra operand instead of, or beside, D.
+// Then STORE4 stores a quad of the result. In a plain kernel that is D_store4. With FUSED, a program of elementwise ops runs
+// on the quad first, with quads of the extra operands E0, E1, E2, which are views of D's shape; D gets the last step's
+// result, and any other may go to an extra operand.
 //
-// The values of the program: 0 to 2 are the extra operands, 3 is the kernel's result, 4 + n the result of step n. The program
-// is specialization constants; the other half is backend/src/kernels/epilogue.rs.
+// The values of the program: 0 to 2 are the extra operands, 3 is the kernel's result, 4 + n the result of step n. The
+// program is specialization constants; the other half is backend/src/kernels/epilogue.rs.
 
 #ifndef FUSED
 
@@ -39,8 +39,8 @@ const uint EXTRA_GETS = 0x200u;
 
 layout(constant_id = 39) const uint STEPS = 0u;
 
-// A step: its op in the low byte (of one operand from 16 on), then the values that are its operands, a byte each. Factor and
-// addend are those of SCALE.
+// A step: its op in the low byte (of one operand from 16 on), then the values that are its operands, a byte each. Factor
+// and addend are those of SCALE.
 #define EPILOGUE_STEP(n) \
     layout(constant_id = 40 + 3 * n) const uint STEP_##n = 0u; \
     layout(constant_id = 41 + 3 * n) const float STEP_SCALE_##n = 1.0; \

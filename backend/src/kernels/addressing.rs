@@ -6,6 +6,7 @@ use super::operand::{
     TILE_SLOTS,
 };
 use crate::graph::{DType, Shape};
+use crate::layout::LineShape;
 
 /// Where the elements of an operand are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +74,56 @@ impl Addressing {
         }
     }
 
+    /// Other places for the indices below `reach`, of which the same share a texel, the same share a line, and all lie in the same
+    /// order along both axes of the storage. What none of this depends on is left out, so that operands that lie alike there are equal.
+    pub fn within(&self, reach: Shape, line: LineShape) -> Self {
+        let mut cut = self.clone();
+        // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
+        let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
+        for axis in 0..4 {
+            cut.extents[axis] = self.extents[axis].min(reach[axis]);
+            let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
+            let last = cut.extents[axis].saturating_sub(1) / steps;
+            let [r0, r1, strides @ ..] = self.axes[axis];
+            let digits = [last.min(r0 - 1), (last / r0).min(r1 - 1), last / (r0 * r1)];
+            cut.axes[axis] = [0; 8];
+            cut.axes[axis][0] = if digits[1..] == [0, 0] { digits[0] + 1 } else { r0 };
+            cut.axes[axis][1] = if digits[2] == 0 { digits[1] + 1 } else { r1 };
+            for digit in (0..3).filter(|&digit| digits[digit] > 0) {
+                let [x, y] = [strides[2 * digit], strides[2 * digit + 1]].map(u64::from);
+                let [x, y] = match self.storage {
+                    StorageKind::Buffer => [y * u64::from(self.pitch) + x, 0],
+                    StorageKind::Image => [x, y],
+                };
+                along_x.push(Way { axis, field: 2 + 2 * digit, stride: x, times: digits[digit] });
+                along_y.push(Way { axis, field: 3 + 2 * digit, stride: y, times: digits[digit] });
+            }
+        }
+        for (ways, width) in [(along_x, line.width), (along_y, line.height)] {
+            for Way { axis, field, stride, .. } in shortened(ways, width.into()) {
+                cut.axes[axis][field] = stride as u32;
+            }
+        }
+        let [x, y] = self.place([0; 4]);
+        Self { pitch: 0, padded: [0; 4], origin: [x % line.width, y % line.height], ..cut }
+    }
+
+    /// The places of all indices, counted once: for many questions about a small box.
+    pub fn places(&self) -> Places {
+        let [x, y] = self.place([0; 4]);
+        let axis = |axis: usize| {
+            let lanes = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
+            let moves = (0..self.extents[axis].div_ceil(lanes)).map(|slot| {
+                let mut index = [0; 4];
+                index[axis] = slot * lanes;
+                let [to_x, to_y] = self.place(index);
+                [to_x - x, to_y - y]
+            });
+            (self.extents[axis], lanes, moves.collect())
+        };
+        Places { origin: [x, y], axes: std::array::from_fn(axis) }
+    }
+
     /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
     /// type they are the quants of every slot and the scales of every tile that has one of the slots.
     pub fn texels(&self, extents: Shape) -> u64 {
@@ -101,6 +152,53 @@ impl Addressing {
             None => r0.is_multiple_of(rows),
             Some(q) => r0 == rows && x0 == q && self.origin[0].is_multiple_of(TILE_SLOTS * q + 1),
         }
+    }
+}
+
+/// A stride of a digit in one coordinate.
+struct Way {
+    axis: usize,
+    field: usize,
+    stride: u64,
+    /// Greatest value of the digit.
+    times: u32,
+}
+
+/// Strides that lead beyond all that the shorter ones reach, and beyond its last line, cut by whole lines to the least that still does.
+fn shortened(mut ways: Vec<Way>, line: u64) -> Vec<Way> {
+    ways.sort_by_key(|way| way.stride);
+    let mut reached = 0;
+    for way in &mut ways {
+        let clear = reached + line;
+        if way.stride > clear {
+            way.stride = clear + (way.stride - clear) % line;
+        }
+        reached += way.stride * u64::from(way.times);
+    }
+    ways
+}
+
+/// Places of a box of indices.
+pub struct Places {
+    origin: [u32; 2],
+    /// Extent of every axis, elements of a slot along it, and the way from the first slot to each.
+    axes: [(u32, u32, Vec<[u32; 2]>); 4],
+}
+
+impl Places {
+    /// As [`Addressing::place`]; nothing outside the extents.
+    pub fn of(&self, index: [u32; 4]) -> Option<[u32; 2]> {
+        let mut at = self.origin;
+        for (i, (extent, lanes, moves)) in index.into_iter().zip(&self.axes) {
+            if i >= *extent {
+                return None;
+            }
+            if *extent > 1 {
+                let [x, y] = moves[(if *lanes == 1 { i } else { i / lanes }) as usize];
+                at = [at[0] + x, at[1] + y];
+            }
+        }
+        Some(at)
     }
 }
 

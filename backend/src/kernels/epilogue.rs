@@ -90,7 +90,9 @@ fn variant(plain: &str) -> Option<(&'static str, usize)> {
     let (shader, operands) = match plain {
         "binary" => ("binary_fused", 3),
         "gemm" => ("gemm_fused", 3),
+        "gemm_pair" => ("gemm_pair", 5),
         "gemm_subgroup" => ("gemm_subgroup_fused", 3),
+        "gemm_subgroup_pair" => ("gemm_subgroup_pair", 5),
         "repeat_back" => ("repeat_back_fused", 2),
         "rms_norm" => ("rms_norm_fused", 2),
         "rms_norm_back" => ("rms_norm_back_fused", 3),
@@ -117,8 +119,16 @@ pub(super) struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    /// Checks an epilogue of a kernel that writes `output`.
-    pub(super) fn new(epilogue: &'a Epilogue, extras: &'a [Operand], output: &Operand) -> Result<Self, Refusal> {
+    /// Of a shader that has an epilogue in any case.
+    pub(super) const EMPTY: Self =
+        Self { epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 }, extras: &[] };
+
+    /// Checks an epilogue of a kernel that writes `output`; nothing is left of one that does nothing.
+    pub(super) fn new(
+        epilogue: &'a Epilogue,
+        extras: &'a [Operand],
+        output: &Operand,
+    ) -> Result<Option<Self>, Refusal> {
         let tail = Self { epilogue, extras };
         let (named, given) = (epilogue.extras, extras.len());
         if named != given || given > MAX_EXTRAS {
@@ -146,7 +156,7 @@ impl<'a> Tail<'a> {
             return refuse(format!("extra operand {extra} of {given} is stored"));
         }
         (0..given).try_for_each(|i| tail.role(i).map(drop))?;
-        Ok(tail)
+        Ok((*epilogue != Epilogue::default()).then_some(tail))
     }
 
     /// That step `number` of results of this kind takes what exists by then.

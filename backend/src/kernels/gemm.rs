@@ -1,4 +1,5 @@
-//! MUL_MAT and OUT_PROD: one matrix product, shaders `gemm` and `gemm_subgroup`.
+//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_pair` and
+//! `gemm_subgroup_pair`.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
@@ -33,9 +34,10 @@
 
 use super::addressing::constant;
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
-use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy};
+use super::epilogue::Tail;
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
 use crate::device::Limits;
-use crate::graph::DType;
+use crate::graph::{DType, Op};
 use crate::layout::Layout;
 
 const TILE_M: u32 = 3;
@@ -46,6 +48,8 @@ const PARTS: u32 = 7;
 const SHARE: u32 = 8;
 const MATRICES: u32 = 9;
 pub(super) const REDUCE: u32 = 16;
+pub(super) const REDUCE_2: u32 = 17;
+const SCALE_2: u32 = 18;
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
@@ -63,12 +67,45 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 /// Multiplications from which the compile time of a larger tile pays on a processor.
 const LARGE: u64 = 1 << 24;
 
-pub(super) fn mul_mat(call: Call<'_>) -> Result<Lowered, Refusal> {
-    product(call, 0)
+pub(super) fn product(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
+    lower(call, Product::new(op, call.inputs, 0, call.output)?, None)
 }
 
-pub(super) fn out_prod(call: Call<'_>) -> Result<Lowered, Refusal> {
-    product(call, 1)
+/// The product of the call's operands, and the second one of `inputs` in the same dispatch.
+pub(super) fn pair(call: Call<'_>, op: &Op, second: SecondProduct, inputs: &[Operand]) -> Result<Lowered, Refusal> {
+    let first = Product::new(op, call.inputs, 0, call.output)?;
+    let other = Product::new(&second.op, inputs, call.inputs.len(), call.output)?;
+    lower(call, first, Some((other, second.scale)))
+}
+
+/// One matrix product: its operands as the kernel takes them, the number of the first one, and the view axis summed over.
+struct Product<'a> {
+    a: Operand,
+    b: &'a Operand,
+    number: usize,
+    reduce: u32,
+}
+
+impl<'a> Product<'a> {
+    fn new(op: &Op, inputs: &'a [Operand], number: usize, output: &Operand) -> Result<Self, Refusal> {
+        let reduce = match op {
+            Op::MulMat => 0,
+            Op::OutProd => 1,
+            _ => return Err(Refusal(format!("{}: is not a matrix product", op.row().name))),
+        };
+        let [a, b] = inputs else {
+            return Err(Refusal(format!("a product takes 2 operands, not {}", inputs.len())));
+        };
+        Ok(Self { a: shared_over_heads(a, Arg::Input(number), output)?, b, number, reduce })
+    }
+
+    fn bind<'b>(&self, builder: Builder<'b>) -> Result<Builder<'b>, Refusal> {
+        builder.operand(Arg::Input(self.number), &self.a, Access::Read)?.operand(
+            Arg::Input(self.number + 1),
+            self.b,
+            Access::Read,
+        )
+    }
 }
 
 /// Extents of a product: m padded to whole texels, n padded as the output is.
@@ -112,8 +149,13 @@ impl Schedule {
         })
     }
 
-    fn shader(&self) -> &'static str {
-        if self.share > 1 { "gemm_subgroup" } else { "gemm" }
+    fn shader(&self, pair: bool) -> &'static str {
+        match (self.share > 1, pair) {
+            (false, false) => "gemm",
+            (true, false) => "gemm_subgroup",
+            (false, true) => "gemm_pair",
+            (true, true) => "gemm_subgroup_pair",
+        }
     }
 
     fn choose(size: Size, limits: &Limits) -> Self {
@@ -163,26 +205,29 @@ impl Schedule {
     }
 }
 
-/// The product over view axis `reduce` of both operands.
-fn product(call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
-    let [a, b] = call.inputs else {
-        return Err(Refusal(format!("a product takes 2 operands, not {}", call.inputs.len())));
-    };
-    let a = shared_over_heads(a, call.output)?;
+fn lower(call: Call<'_>, first: Product<'_>, second: Option<(Product<'_>, f32)>) -> Result<Lowered, Refusal> {
     let [p0, n, ..] = call.output.padded();
     let [.., b2, b3] = call.output.shape();
-    let size = Size { quads_m: p0.div_ceil(4), n, k: b.shape()[reduce as usize], batches: [b2, b3] };
-    let schedule = Schedule::choose(size, call.limits);
+    let k = first.b.shape()[first.reduce as usize];
+    let schedule = Schedule::choose(Size { quads_m: p0.div_ceil(4), n, k, batches: [b2, b3] }, call.limits);
+    let shader = schedule.shader(second.is_some());
+    // The shader of two products always has an epilogue.
+    let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };
+    let bind = |call: &Call<'_>, arg: Arg, output: &Operand| {
+        let mut builder = first.bind(call.builder(shader)?)?.set(REDUCE, first.reduce);
+        if let Some((second, scale)) = &second {
+            builder = second.bind(builder)?.set(REDUCE_2, second.reduce).set_f32(SCALE_2, *scale);
+        }
+        dispatch(call.store(builder, arg, output)?, output, schedule)
+    };
     if schedule.parts == 1 {
-        let builder = operands(call.builder(schedule.shader())?, &a, b)?;
-        return Ok(dispatch(call.store(builder)?, call.output, reduce, schedule)?.into());
+        return Ok(bind(&own, Arg::Output, call.output)?.into());
     }
+    // What is done to the result is done to the parts' sum.
     let [m, n, ..] = call.output.shape();
     let (scratch, sums) = part_sums([m, n, b2, schedule.parts])?;
-    let builder = operands(Builder::new(schedule.shader(), call.limits), &a, b)?;
-    let builder = builder.operand(Arg::Scratch(0), &sums, Access::Write)?;
-    let parts = dispatch(builder, &sums, reduce, schedule)?;
-    // What is done to the result is done to the parts' sum.
+    let tail = second.as_ref().map(|_| Tail::EMPTY);
+    let parts = bind(&Call { tail, ..call }, Arg::Scratch(0), &sums)?;
     let mut lowered = copy::repeat_back(Call { inputs: &[sums], ..call })?;
     for (arg, _) in lowered.dispatches.iter_mut().flat_map(|d| &mut d.args).filter(|(arg, _)| *arg == Arg::Input(0)) {
         *arg = Arg::Scratch(0);
@@ -193,14 +238,14 @@ fn product(call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
 }
 
 /// Operand A with its batch axes spread to the output's: each matrix serves as many neighbours as it takes.
-fn shared_over_heads(a: &Operand, output: &Operand) -> Result<Operand, Refusal> {
+fn shared_over_heads(a: &Operand, arg: Arg, output: &Operand) -> Result<Operand, Refusal> {
     let mut view = a.view.clone();
     for axis in [2, 3] {
         let (own, whole) = (a.shape()[axis], output.shape()[axis]);
         if own != whole {
             view = view
                 .repeat_each(axis, whole / own)
-                .map_err(|e| Refusal(format!("{}: repeated along axis {axis}: {e}", Arg::Input(0))))?;
+                .map_err(|e| Refusal(format!("{arg}: repeated along axis {axis}: {e}")))?;
         }
     }
     Ok(Operand { view, ..a.clone() })
@@ -215,12 +260,8 @@ fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
     Ok((Scratch { dtype, layout }, operand))
 }
 
-fn operands<'a>(builder: Builder<'a>, a: &Operand, b: &Operand) -> Result<Builder<'a>, Refusal> {
-    builder.operand(Arg::Input(0), a, Access::Read)?.operand(Arg::Input(1), b, Access::Read)
-}
-
-/// The product's constants and workgroups; the builder has all operands.
-fn dispatch(builder: Builder<'_>, output: &Operand, reduce: u32, schedule: Schedule) -> Result<Dispatch, Refusal> {
+/// The schedule's constants and workgroups; the builder has all operands.
+fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Result<Dispatch, Refusal> {
     let Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share } = schedule;
     let [p0, p1, p2, p3] = builder.box_over(output);
     let mut builder = builder
@@ -229,8 +270,7 @@ fn dispatch(builder: Builder<'_>, output: &Operand, reduce: u32, schedule: Sched
         .set(LANES_M, lanes_m)
         .set(LANES_N, lanes_n)
         .set(PARTS, parts)
-        .set(MATRICES, p2)
-        .set(REDUCE, reduce);
+        .set(MATRICES, p2);
     if share > 1 {
         builder = builder.set(SHARE, share);
     }

@@ -1,6 +1,7 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod constants;
 mod copy;
 mod dispatch;
 mod elementwise;
@@ -17,10 +18,10 @@ mod tests;
 mod traffic;
 
 pub use addressing::Addressing;
+pub use constants::Constants;
+pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
 pub use traffic::{Traffic, invocations, traffic};
-
-pub use dispatch::most_operands;
 
 use dispatch::Builder;
 use epilogue::Tail;
@@ -39,7 +40,7 @@ pub enum StorageKind {
 }
 
 /// One operand as a kernel sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// Element type.
     pub dtype: DType,
@@ -80,8 +81,8 @@ impl std::fmt::Display for Arg {
 pub struct Dispatch {
     /// Name of the shader in `fblayout_shaders`.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// What each operand slot is bound to, with whether the shader reads and writes it.
@@ -143,8 +144,7 @@ fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
 
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
-        Op::MulMat => gemm::mul_mat(call),
-        Op::OutProd => gemm::out_prod(call),
+        Op::MulMat | Op::OutProd => gemm::product(call, op),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
@@ -186,9 +186,18 @@ pub fn lower_fused(
     extras: &[Operand],
     limits: &Limits,
 ) -> Result<Lowered, Refusal> {
-    check(&fused.op, inputs, output)?;
+    let own = inputs.len() - if fused.second.is_some() { inputs.len().min(2) } else { 0 };
+    let (first, second) = inputs.split_at(own);
+    check(&fused.op, first, output)?;
     let tail = Tail::new(&fused.epilogue, extras, output)?;
-    by_family(&fused.op, Call { inputs, output, tail: Some(tail), limits })
+    let call = Call { inputs: first, output, tail, limits };
+    match fused.second {
+        None => by_family(&fused.op, call),
+        Some(product) => {
+            check(&product.op, second, output).map_err(|rule| Refusal(format!("second product: {rule}")))?;
+            gemm::pair(call, &fused.op, product, second)
+        }
+    }
 }
 
 /// What a family's lowering gets; the operands satisfy the op's shape rule.
@@ -208,7 +217,7 @@ impl<'a> Call<'a> {
         for (i, operand) in self.inputs.iter().enumerate() {
             builder = builder.operand(Arg::Input(i), operand, Access::Read)?;
         }
-        self.store(builder)
+        self.store(builder, Arg::Output, self.output)
     }
 
     /// A dispatch of `shader`, or of what stands for it where there is an epilogue.
@@ -220,9 +229,9 @@ impl<'a> Call<'a> {
         Ok(Builder::new(shader, self.limits))
     }
 
-    /// Binds the output, and what an epilogue needs.
-    fn store(&self, builder: Builder<'a>) -> Result<Builder<'a>, Refusal> {
-        let builder = builder.operand(Arg::Output, self.output, Access::Write)?;
+    /// Binds what the kernel writes, and what an epilogue needs.
+    fn store(&self, builder: Builder<'a>, arg: Arg, output: &Operand) -> Result<Builder<'a>, Refusal> {
+        let builder = builder.operand(arg, output, Access::Write)?;
         match self.tail {
             Some(tail) => tail.bind(builder),
             None => Ok(builder),

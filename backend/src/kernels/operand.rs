@@ -106,11 +106,9 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
         (PITCH, pitch),
         (LANE_AXIS, lane_axis.map_or(NO_LANE_AXIS, |axis| axis as u32)),
     ];
-    for (axis, (extent, padded)) in operand.shape().into_iter().zip(operand.padded()).enumerate() {
-        fields.push((EXTENTS + axis as u32, extent));
-        fields.push((PADDED + axis as u32, padded));
-    }
-    fields.extend([(ORIGIN, x), (ORIGIN + 1, y), (ORIGIN_LANE, view.origin.lane)]);
+    fields.extend((EXTENTS..).zip(operand.shape()));
+    fields.extend((PADDED..).zip(operand.padded()));
+    fields.extend([(ORIGIN, x), (ORIGIN + 1, y)]);
     let mut reach = view.origin.x % TILE_SLOTS;
     for axis in 0..4 {
         let steps =
@@ -120,7 +118,7 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
         let first = AXES + FIELDS_PER_AXIS * axis as u32;
         fields.extend(values.into_iter().zip(first..).map(|(value, field)| (field, value)));
     }
-    fields.sort_unstable();
+    fields.push((ORIGIN_LANE, view.origin.lane));
     let base = FIRST_ID + IDS_PER_OPERAND * slot;
     Ok(fields.into_iter().map(|(field, value)| (base + field, value)).collect())
 }

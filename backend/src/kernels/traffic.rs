@@ -3,7 +3,7 @@
 
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
-use super::gemm::{REDUCE, Schedule};
+use super::gemm::{REDUCE, REDUCE_2, Schedule};
 use super::{Access, Addressing, copy, elementwise, rope};
 use crate::graph::{Shape, elements, rows};
 use crate::layout::{Loads, Spread};
@@ -50,11 +50,19 @@ pub fn traffic(
     let shader = shader.strip_suffix(FUSED).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
-    match (Product::of(constants, groups), &operands[..]) {
-        (Some(product), [a, b, results @ ..]) if shader.starts_with("gemm") => {
-            let quads = product.quads(&a.1);
-            let mut all = vec![product.a(&a.1, quads, subgroup), product.b(&b.1, quads, subgroup)];
-            all.extend(results.iter().map(|(access, at)| product.result(*access, at, subgroup)));
+    match (Schedule::of(constants), &operands[..]) {
+        (Some(schedule), operands) if shader.starts_with("gemm") => {
+            // Operands of a second product, summed over by the first part alone, come before the results.
+            let [first, second] = [REDUCE, REDUCE_2].map(|id| constant(constants, id));
+            let products = [first.map(|axis| (axis, schedule.parts)), second.map(|axis| (axis, 1))];
+            let products = products.into_iter().flatten();
+            let products: Vec<Product> =
+                products.map(|(axis, parts)| Product { groups, schedule, reduce: axis as usize, parts }).collect();
+            let (inputs, results) = operands.split_at(operands.len().min(2 * products.len()));
+            let pairs = products.iter().zip(inputs.chunks_exact(2));
+            let mut all: Vec<Traffic> =
+                pairs.flat_map(|(product, pair)| product.inputs(&pair[0].1, &pair[1].1, subgroup)).collect();
+            all.extend(results.iter().map(|(access, at)| result(&schedule, *access, at, subgroup)));
             all
         }
         _ => {
@@ -75,6 +83,8 @@ struct Product {
     groups: [u32; 3],
     schedule: Schedule,
     reduce: usize,
+    /// Parts that its k is summed in.
+    parts: u32,
 }
 
 /// Which way a texel of an operand runs, see `direction.glsl`.
@@ -85,9 +95,9 @@ enum Way {
 }
 
 impl Product {
-    fn of(constants: &[(u32, u32)], groups: [u32; 3]) -> Option<Self> {
-        let reduce = constant(constants, REDUCE)? as usize;
-        Some(Self { groups, schedule: Schedule::of(constants)?, reduce })
+    fn inputs(&self, a: &Addressing, b: &Addressing, subgroup: u32) -> [Traffic; 2] {
+        let quads = self.quads(a);
+        [self.a(a, quads, subgroup), self.b(b, quads, subgroup)]
     }
 
     fn outer(&self) -> usize {
@@ -127,7 +137,7 @@ impl Product {
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
     fn a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let (outer, lanes) = (self.outer(), a.dtype.lanes());
-        let k = a.extents[self.reduce].div_ceil(self.schedule.parts);
+        let k = a.extents[self.reduce].div_ceil(self.parts);
         let quants = a.dtype.quant_texels();
         let scales = u32::from(quants.is_some());
         let mut touched = a.extents;
@@ -164,7 +174,7 @@ impl Product {
 
     fn b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let outer = self.outer();
-        let k = b.extents[self.reduce].div_ceil(self.schedule.parts);
+        let k = b.extents[self.reduce].div_ceil(self.parts);
         let fragment = self.schedule.tile_n.div_ceil(4) * 4;
         let own = fragment.div_ceil(self.schedule.share);
         let steps = spread(self.reduce, k.div_ceil(4), 4);
@@ -189,16 +199,15 @@ impl Product {
             ..read(b, Loads { lanes: vec![lanes], instructions, together: per_quad }, subgroup)
         }
     }
+}
 
-    /// The result, or an extra operand of its shape that the epilogue reads or stores.
-    fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
-        let lanes = vec![spread(0, self.schedule.lanes_m, 4), spread(1, self.schedule.lanes_n, self.schedule.tile_n)];
-        let loads =
-            Loads { lanes, instructions: vec![spread(1, self.schedule.tile_n, 1)], together: self.schedule.tile_n };
-        match access {
-            Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
-            Access::Write | Access::ReadWrite => write(at, loads, subgroup),
-        }
+/// The result of products, or an extra operand of its shape that the epilogue reads or stores.
+fn result(schedule: &Schedule, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
+    let lanes = vec![spread(0, schedule.lanes_m, 4), spread(1, schedule.lanes_n, schedule.tile_n)];
+    let loads = Loads { lanes, instructions: vec![spread(1, schedule.tile_n, 1)], together: schedule.tile_n };
+    match access {
+        Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
+        Access::Write | Access::ReadWrite => write(at, loads, subgroup),
     }
 }
 

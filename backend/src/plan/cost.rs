@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::device::{Case, Profile};
 use crate::graph::{self, Graph};
-use crate::kernels::{self, Access, Addressing, StorageKind, Traffic};
+use crate::kernels::{self, Access, Addressing, Constants, StorageKind, Traffic};
 use crate::layout::{Coverage, LineShape, Loads};
 
 use super::{Plan, Step, TEXEL_BYTES};
@@ -161,11 +161,11 @@ pub(super) struct Prices<'a> {
 }
 
 /// What loads of an operand cover, for a number of lines of its own in the cache: dispatches that differ in one operand share those of
-/// the others.
+/// the others, and so do operands that are alike where the loads reach.
 type Coverages = HashMap<(Loads, Addressing, usize), Coverage>;
 
 /// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
-type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
+type Kind = (&'static str, Constants, [u32; 3], u64);
 
 impl<'a> Prices<'a> {
     /// Prices of a machine, of which nothing is known yet.
@@ -226,14 +226,11 @@ impl Machine<'_> {
             let line = line(p, t.addressing.storage);
             let lines = case.more(p.l1_bytes) / f64::from(p.line_bytes);
             let own = lines / case.less(p.interleaved_subgroups) / traffic.len() as f64;
-            let extents = t.addressing.extents;
-            let cover = || {
-                t.loads.coverage(line, own as usize, |index| {
-                    (0..4).all(|axis| index[axis] < extents[axis]).then(|| t.addressing.place(index))
-                })
-            };
-            let key = (t.loads.clone(), t.addressing.clone(), own as usize);
-            let coverage = *coverages.entry(key).or_insert_with(cover);
+            let key = (t.loads.essential(), t.addressing.within(t.loads.reach(), line), own as usize);
+            let coverage = *coverages.entry(key).or_insert_with_key(|(loads, at, own)| {
+                let places = at.places();
+                loads.coverage(line, *own, |index| places.of(index))
+            });
             // Only the first texel of a quantized slot was looked at; the others lie beside it.
             let beside = f64::from(t.addressing.dtype.quant_texels().unwrap_or(1));
             let efficiency = (coverage.efficiency(line) * beside).min(1.0);

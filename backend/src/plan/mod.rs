@@ -7,8 +7,10 @@ mod cost;
 mod fusion;
 mod hazards;
 mod home;
+mod lowering;
 mod memory;
 mod pack;
+mod planner;
 mod policy;
 mod report;
 mod select;
@@ -21,13 +23,14 @@ pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
+pub use planner::Planner;
 pub use policy::Policy;
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
 pub use select::{Certificate, Selection, Selector, select};
 
 use crate::graph::{DType, Shape, ValueId};
-use crate::kernels::Access;
+use crate::kernels::{Access, Constants};
 
 /// Why no plan exists.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -90,8 +93,8 @@ pub struct Step {
     pub conversion: bool,
     /// Name of the shader.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// Slot and access of each shader operand.

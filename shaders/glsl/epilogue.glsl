@@ -18,16 +18,19 @@
 #define OPERAND E0
 #define SLOT FIRST_EXTRA
 #define ACCESS UPDATE
+#define DTYPE DTYPE_F32
 #include "operand.glsl"
 
 #define OPERAND E1
 #define SLOT (FIRST_EXTRA + 1)
 #define ACCESS UPDATE
+#define DTYPE DTYPE_F32
 #include "operand.glsl"
 
 #define OPERAND E2
 #define SLOT (FIRST_EXTRA + 2)
 #define ACCESS UPDATE
+#define DTYPE DTYPE_F32
 #include "operand.glsl"
 
 // What becomes of each extra operand: 0 nothing, EXTRA_READ it is read, EXTRA_GETS + v it gets value v.

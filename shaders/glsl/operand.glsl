@@ -4,6 +4,8 @@
 //     #define OPERAND A       prefix of every name declared here: A_load4, A_n0, ..
 //     #define SLOT 0          operand number p: storage buffer at binding 2p, storage image at 2p + 1
 //     #define ACCESS READ     READ, WRITE or UPDATE
+// and, where the operand has one dtype in any case,
+//     #define DTYPE DTYPE_F32
 // which are undefined again at the end.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
@@ -112,7 +114,11 @@ layout(set = 0, binding = 2 * SLOT + 1, rgba32ui) OPERAND_QUALIFIER uniform uima
     OPERAND_FIELD(21 + 8 * a, y2, 0u)
 
 OPERAND_FIELD(0, _storage, 0u);
+#ifdef DTYPE
+const uint NAME(_dtype) = DTYPE;
+#else
 OPERAND_FIELD(1, _dtype, 0u);
+#endif
 OPERAND_FIELD(2, _pitch, 1u);
 // 0..3, or 4 when no axis of the view carries a lane digit.
 OPERAND_FIELD(3, _lane_axis, 0u);
@@ -336,3 +342,4 @@ void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
 #undef OPERAND
 #undef SLOT
 #undef ACCESS
+#undef DTYPE

@@ -210,6 +210,7 @@ impl FusedCase {
         let steps = dispatches.into_iter().enumerate().map(|(i, d)| Step {
             label: self.name.clone(),
             node: 0,
+            fused: Vec::new(),
             conversion: false,
             shader: d.shader,
             constants: d.constants,

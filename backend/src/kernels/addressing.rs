@@ -6,7 +6,7 @@ use super::operand::{
     TILE_SLOTS,
 };
 use crate::graph::{DType, Shape};
-use crate::layout::LineShape;
+use crate::layout::{Expr, LineShape, Ops};
 
 /// Where the elements of an operand are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -124,16 +124,40 @@ impl Addressing {
         Places { origin: [x, y], axes: std::array::from_fn(axis) }
     }
 
+    /// What a shader computes from one texel to the next, while the indices of these axes change: the place of the rest is known.
+    pub fn address_ops(&self, changing: [bool; 4]) -> Ops {
+        let along = |at: usize| {
+            let digits = (0..4).filter(|&axis| changing[axis]).flat_map(|axis| {
+                let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis].map(u64::from);
+                let i = Expr::index(axis, self.steps(axis, self.extents[axis]));
+                let digits = [i.modulo(r0), i.div(r0).modulo(r1), i.div(r0 * r1)];
+                digits.into_iter().zip([[x0, y0], [x1, y1], [x2, y2]])
+            });
+            let fixed = Expr::constant(u64::from(changing.contains(&false)).max(self.origin[at].into()));
+            digits.fold(fixed, |sum, (digit, by)| sum.add(&digit.mul(by[at])))
+        };
+        let (x, y) = (along(0), along(1));
+        match self.storage {
+            StorageKind::Buffer => Ops::of(&[y.mul(self.pitch.into()).add(&x).reduced()]),
+            StorageKind::Image => Ops::of(&[x.reduced(), y.reduced()]),
+        }
+    }
+
+    /// Steps of an axis over so many elements; slots where the lanes are.
+    fn steps(&self, axis: usize, extent: u32) -> u32 {
+        match self.lane_axis == Some(axis) {
+            true => extent.div_ceil(self.dtype.lanes()),
+            false => extent,
+        }
+    }
+
     /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
     /// type they are the quants of every slot and the scales of every tile that has one of the slots.
     pub fn texels(&self, extents: Shape) -> u64 {
         let (mut slots, mut tiles) = (1, 1);
         let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
         for (axis, extent) in extents.into_iter().enumerate() {
-            let steps = match self.lane_axis == Some(axis) {
-                true => extent.div_ceil(self.dtype.lanes()),
-                false => extent,
-            };
+            let steps = self.steps(axis, extent);
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
             let digits = [(r0, x0, y0), (r1, x1, y1), (1, x2, y2)];
             slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));

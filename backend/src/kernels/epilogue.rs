@@ -164,7 +164,8 @@ impl<'a> Tail<'a> {
         if step.op.row().family != Family::Elementwise {
             return Err("is not elementwise".into());
         }
-        infer(&step.op, &vec![result; step.inputs.len()], Some(result)).map_err(|e| e.to_string())?;
+        infer(&step.op, &vec![result; step.inputs.len()], Some(result))
+            .map_err(|e| format!("{}: {}", e.site, e.rule))?;
         step.inputs.iter().try_for_each(|source| match *source {
             Source::Result(i) if i > number => Err(format!("takes result {i}, which comes later")),
             Source::Extra(i) if i >= self.extras.len() => {

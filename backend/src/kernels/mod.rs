@@ -16,12 +16,14 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod turned;
 
 pub use addressing::Addressing;
 pub use constants::Constants;
 pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
 pub use traffic::{Traffic, invocations, traffic};
+pub use turned::lane_axes;
 
 use dispatch::Builder;
 use epilogue::Tail;
@@ -132,7 +134,10 @@ pub struct Refusal(pub String);
 /// The operands break the op's shape rule, or one of them has a view, dtype or size that no kernel takes.
 pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> Result<Lowered, Refusal> {
     check(op, inputs, output)?;
-    by_family(op, Call { inputs, output, tail: None, limits })
+    match turned::turned(op, inputs, output) {
+        Some((op, inputs, output)) => by_family(&op, Call { inputs: &inputs, output: &output, tail: None, limits }),
+        None => by_family(op, Call { inputs, output, tail: None, limits }),
+    }
 }
 
 /// That the operands satisfy the op's shape rule.
@@ -198,6 +203,15 @@ pub fn lower_fused(
             gemm::pair(call, &fused.op, product, second)
         }
     }
+}
+
+/// Whether kernels can read an operand at all, whatever the op.
+///
+/// # Errors
+/// The digits that a kernel does not take.
+pub fn takes(operand: &Operand) -> Result<(), Refusal> {
+    operand.desc(Arg::Input(0))?;
+    operand::constants(0, Arg::Input(0), operand).map(drop)
 }
 
 /// What a family's lowering gets; the operands satisfy the op's shape rule.

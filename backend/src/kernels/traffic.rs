@@ -33,6 +33,8 @@ pub struct Traffic {
     pub reuse_after: u64,
     /// Bytes of the operand that they touch in between.
     pub reuse_bytes: u64,
+    /// Axes whose indices change from one request of an invocation to the next.
+    pub changing: [bool; 4],
     /// The first instructions of a subgroup.
     pub loads: Loads,
 }
@@ -50,22 +52,18 @@ pub fn traffic(
     let shader = shader.strip_suffix(FUSED).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
-    match (Schedule::of(constants), &operands[..]) {
-        (Some(schedule), operands) if shader.starts_with("gemm") => {
-            // Operands of a second product, summed over by the first part alone, come before the results.
-            let [first, second] = [REDUCE, REDUCE_2].map(|id| constant(constants, id));
-            let products = [first.map(|axis| (axis, schedule.parts)), second.map(|axis| (axis, 1))];
-            let products = products.into_iter().flatten();
-            let products: Vec<Product> =
-                products.map(|(axis, parts)| Product { groups, schedule, reduce: axis as usize, parts }).collect();
-            let (inputs, results) = operands.split_at(operands.len().min(2 * products.len()));
-            let pairs = products.iter().zip(inputs.chunks_exact(2));
-            let mut all: Vec<Traffic> =
-                pairs.flat_map(|(product, pair)| product.inputs(&pair[0].1, &pair[1].1, subgroup)).collect();
-            all.extend(results.iter().map(|(access, at)| result(&schedule, *access, at, subgroup)));
-            all
+    let products = if shader.starts_with("gemm") { Product::all(constants, groups, &operands) } else { None };
+    match products {
+        Some(products) => {
+            let (inputs, results) = operands.split_at(2 * products.len());
+            let of_product = |(product, ab): (&Product, &[(Access, Addressing)])| {
+                let quads = product.quads(&ab[0].1);
+                [product.a(&ab[0].1, quads, subgroup), product.b(&ab[1].1, quads, subgroup)]
+            };
+            let read = products.iter().zip(inputs.chunks_exact(2)).flat_map(of_product);
+            read.chain(results.iter().map(|(access, at)| products[0].result(*access, at, subgroup))).collect()
         }
-        _ => {
+        None => {
             let invocations = invocations(constants, groups);
             let grid = Grid { shader, constants, operands: &operands, invocations, subgroup };
             (0..operands.len()).map(|p| grid.operand(p)).collect()
@@ -83,8 +81,6 @@ struct Product {
     groups: [u32; 3],
     schedule: Schedule,
     reduce: usize,
-    /// Parts that its k is summed in.
-    parts: u32,
 }
 
 /// Which way a texel of an operand runs, see `direction.glsl`.
@@ -95,9 +91,22 @@ enum Way {
 }
 
 impl Product {
-    fn inputs(&self, a: &Addressing, b: &Addressing, subgroup: u32) -> [Traffic; 2] {
-        let quads = self.quads(a);
-        [self.a(a, quads, subgroup), self.b(b, quads, subgroup)]
+    /// The products of a dispatch: as many as it reads pairs of operands before the first that it writes. The second one belongs
+    /// to the workgroups of the first part of k, and has all of its own k there.
+    fn all(constants: &[(u32, u32)], groups: [u32; 3], operands: &[(Access, Addressing)]) -> Option<Vec<Self>> {
+        let schedule = Schedule::of(constants)?;
+        let first = Self { groups, schedule, reduce: constant(constants, REDUCE)? as usize };
+        let read = operands.iter().position(|(access, _)| *access != Access::Read)?;
+        match read {
+            2 => Some(vec![first]),
+            4 => {
+                let [x, y, z] = groups;
+                let reduce = constant(constants, REDUCE_2)? as usize;
+                let groups = [x, y, z / schedule.parts];
+                Some(vec![first, Self { groups, schedule: Schedule { parts: 1, ..schedule }, reduce }])
+            }
+            _ => None,
+        }
     }
 
     fn outer(&self) -> usize {
@@ -134,10 +143,15 @@ impl Product {
         a.extents[self.reduce].div_ceil(4).next_multiple_of(step)
     }
 
+    /// Only k moves on in the loop, see `direction.glsl`.
+    fn along_k(&self) -> [bool; 4] {
+        std::array::from_fn(|axis| axis == self.reduce)
+    }
+
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
     fn a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let (outer, lanes) = (self.outer(), a.dtype.lanes());
-        let k = a.extents[self.reduce].div_ceil(self.parts);
+        let k = a.extents[self.reduce].div_ceil(self.schedule.parts);
         let quants = a.dtype.quant_texels();
         let scales = u32::from(quants.is_some());
         let mut touched = a.extents;
@@ -164,6 +178,7 @@ impl Product {
             shared_bytes: 16 * requests / u64::from(self.schedule.lanes_n),
             reuse_after: u64::from(along_n > 1),
             reuse_bytes: bytes / along_m.max(1),
+            changing: self.along_k(),
             ..read(
                 a,
                 Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4)], instructions, together: 4 },
@@ -174,7 +189,7 @@ impl Product {
 
     fn b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let outer = self.outer();
-        let k = b.extents[self.reduce].div_ceil(self.parts);
+        let k = b.extents[self.reduce].div_ceil(self.schedule.parts);
         let fragment = self.schedule.tile_n.div_ceil(4) * 4;
         let own = fragment.div_ceil(self.schedule.share);
         let steps = spread(self.reduce, k.div_ceil(4), 4);
@@ -196,18 +211,24 @@ impl Product {
             shared_bytes: 16 * requests / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
             reuse_bytes: texel_bytes(b, b.extents),
+            changing: self.along_k(),
             ..read(b, Loads { lanes: vec![lanes], instructions, together: per_quad }, subgroup)
         }
     }
-}
 
-/// The result of products, or an extra operand of its shape that the epilogue reads or stores.
-fn result(schedule: &Schedule, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
-    let lanes = vec![spread(0, schedule.lanes_m, 4), spread(1, schedule.lanes_n, schedule.tile_n)];
-    let loads = Loads { lanes, instructions: vec![spread(1, schedule.tile_n, 1)], together: schedule.tile_n };
-    match access {
-        Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
-        Access::Write | Access::ReadWrite => write(at, loads, subgroup),
+    /// The output, or an extra operand of an epilogue: a texel for each of the result, or four where no texel is along m.
+    fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
+        let Schedule { lanes_m, lanes_n, tile_n, .. } = self.schedule;
+        let lanes = vec![spread(0, lanes_m, 4), spread(1, lanes_n, tile_n)];
+        let mut instructions = vec![spread(1, tile_n, 1)];
+        if at.lane_axis != Some(0) {
+            instructions.insert(0, spread(0, at.extents[0].min(4), 1));
+        }
+        let loads = Loads { lanes, instructions, together: tile_n };
+        match access {
+            Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
+            Access::Write | Access::ReadWrite => write(at, loads, subgroup),
+        }
     }
 }
 
@@ -234,7 +255,10 @@ impl Grid<'_> {
                 let bytes = self.touched_bytes(p, touched);
                 let sweeps = self.sweeps(p);
                 let requests = self.loads(p, touched) * (1 + u64::from(at.dtype.quant_texels().is_some()));
-                Traffic { bytes, requests, shared_bytes: sweeps * bytes, ..read(at, loads, self.subgroup) }
+                // Kernels of rows stay in theirs.
+                let along_row = sweeps == 2 || (self.shader, p) == ("cross_entropy", 0);
+                let changing = if along_row { [true, false, false, false] } else { [true; 4] };
+                Traffic { bytes, requests, shared_bytes: sweeps * bytes, changing, ..read(at, loads, self.subgroup) }
             }
             // In place: each quad is loaded and stored, and padding left alone.
             Access::ReadWrite => Traffic { access, requests: 2 * quads(&at.extents), ..read(at, loads, self.subgroup) },
@@ -368,6 +392,7 @@ fn read(at: &Addressing, loads: Loads, subgroup: u32) -> Traffic {
         shared_bytes: bytes,
         reuse_after: 0,
         reuse_bytes: 0,
+        changing: [true; 4],
         loads: Loads { lanes, instructions, together: loads.together },
     }
 }

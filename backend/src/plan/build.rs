@@ -1,21 +1,21 @@
 //! Walks a graph once, in order, and decides what each node becomes.
 //!
 //! Views of the host are windows over a value's linear index space; here they turn into coordinates. A host copy of such a window is
-//! not made either: its result is the same positions under other axes, until a reader cannot use them. The ladder
-//! is then: make the copy after all, another R-Tile of the operand, a dense copy of the window; each with its reason in the report.
+//! not made either: its result is the same positions under other axes. Values are placed where their readers can use such coordinates
+//! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
+//! window to a dense one; each with its reason in the report.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
-use crate::kernels::{self, Arg, Lowered, Operand};
-use crate::layout::Layout;
-
 use super::fusion::{Assembled, Extra, Group, Groups, Map};
-use super::lowering::{Homed, Lowerings, Place, whole};
+use super::ladder::Ladder;
+use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
+use crate::device::Limits;
+use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
+use crate::kernels::{self, Arg, Lowered};
 
 /// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
@@ -152,8 +152,7 @@ struct Builder<'a> {
     options: PlanOptions,
     layouts: &'a Layouts,
     groups: &'a Groups,
-    /// External values that a node writes: their content changes within the run.
-    written: HashSet<ValueId>,
+    ladder: Ladder<'a>,
     values: Vec<Option<Bound>>,
     /// Number of the node at work.
     at: usize,
@@ -166,15 +165,14 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(graph: &'a Graph, lowerings: &'a mut Lowerings, layouts: &'a Layouts, groups: &'a Groups) -> Self {
-        let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
-        let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
+        let ladder = Ladder::new(graph, lowerings.options());
         Self {
             graph,
             options: lowerings.options(),
             lowerings,
             layouts,
             groups,
-            written,
+            ladder,
             values: vec![None; graph.values.len()],
             at: 0,
             dense_windows: HashMap::new(),
@@ -336,25 +334,14 @@ impl<'a> Builder<'a> {
     /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
     fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
         let input = &node.inputs[0];
-        let (from, to) = (self.get(input.value), self.get(node.output));
+        let to = self.get(node.output);
         let transform = Transform {
             node: label.to_owned(),
             kind: TransformKind::Copy,
             bytes: to.desc().bytes(),
             verdict: Verdict::Eliminated,
         };
-        let reason = if !self.options.policy.elides_copies() {
-            Some("the policy makes every copy")
-        } else if from.dtype != to.dtype {
-            Some("it changes the element type")
-        } else if self.graph.kept.contains(&node.output) || to.kind == Kind::External {
-            Some("its result is read by the host")
-        } else if self.written.contains(&input.value) {
-            Some("its source is updated in place")
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = self.ladder.must_copy(node) {
             self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
             return Ok(false);
         }
@@ -406,34 +393,26 @@ impl<'a> Builder<'a> {
                 return Ok(placed);
             }
         }
-        self.retile(input, label, &why)
+        self.rehome(input, label, &why)
     }
 
-    /// Copies a value to another R-Tile whose cuts fit the window.
-    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
+    /// Copies a value to another home, whose cuts fit the window.
+    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         let value = self.get(input.value);
         let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
         if value.dtype.quant_texels().is_some() {
             return Err(fail(why.to_owned()));
         }
-        for (row_axis, h) in [(1, 1), (2, 1), (3, 1), (1, 4), (2, 4), (3, 4)] {
-            let limits = self.lowerings.limits();
-            let limit = limits.max_image_2d;
-            let Ok(layout) = Layout::rtile(&value.shape, value.dtype.lanes(), row_axis, h, limit, u32::MAX) else {
-                continue;
-            };
-            let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
-            let home = Home::with_layout(value.dtype, layout, limits, self.options.storage).map_err(fail)?;
-            let at = Operand { view, ..whole(&home) };
-            let source = self.value(input.value)?;
-            let dense = self.copy_to(&source, home, label)?;
-            let at = self.lowerings.place(at);
-            return Ok(self.copied(input, Bound { at, ..dense }, why));
-        }
-        Err(fail(format!(
-            "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
-            value.shape, input.shape, input.strides
-        )))
+        let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {
+            let Value { shape, .. } = value;
+            let graph::Operand { shape: window, strides, .. } = input;
+            return Err(fail(format!(
+                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
+            )));
+        };
+        let source = self.value(input.value)?;
+        let copy = self.copy_to(&source, home, label)?;
+        Ok(self.copied(input, Bound { at, ..copy }, why))
     }
 
     /// A dense copy of a window, in the home of the window's shape.
@@ -445,13 +424,13 @@ impl<'a> Builder<'a> {
             return Ok(Placed { bound: bound.clone(), verdict: None });
         }
         let dtype = self.get(input.value).dtype;
-        let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?.home;
+        let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?;
         let source = self.window(input, label)?.bound;
-        let bound = match self.copy_to(&source, Home::clone(&home), label) {
+        let bound = match self.copy_to(&source, home.clone(), label) {
             Err(_) if source.elided.is_some() => {
                 self.materialise(input.value, why)?;
                 let source = self.window(input, label)?.bound;
-                self.copy_to(&source, Home::clone(&home), label)?
+                self.copy_to(&source, home, label)?
             }
             copied => copied?,
         };
@@ -460,7 +439,7 @@ impl<'a> Builder<'a> {
 
     /// A window that was copied. Later readers share the copy, unless the value changes in between.
     fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
-        if !self.written.contains(&input.value) && self.options.policy.reuses_copies() {
+        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
             self.dense_windows.insert(*input, bound.clone());
         }
         Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
@@ -470,18 +449,18 @@ impl<'a> Builder<'a> {
     fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
         let source = self.value(value)?;
         let Some(elided) = source.elided.clone() else { return Ok(source) };
-        let home = self.lowerings.home(self.get(value).desc(), None)?.home;
-        let bound = self.copy_to(&source, Home::clone(&home), &elided.label)?;
+        let home = self.ladder.home(self.lowerings, value, None)?;
+        let bound = self.copy_to(&source, home, &elided.label)?;
         self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
         self.values[value.index()] = Some(bound.clone());
         Ok(bound)
     }
 
-    fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let at = self.lowerings.place(whole(&home));
+    fn copy_to(&mut self, source: &Bound, home: Homed, label: &str) -> Result<Bound, PlanError> {
+        let Homed { home, place: at } = home;
         let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), at))
             .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
-        let dense = Bound { slot: self.slot(home, Owner::Arena { offset: 0 }), at, elided: None };
+        let dense = Bound { slot: self.slot(Home::clone(&home), Owner::Arena { offset: 0 }), at, elided: None };
         self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));
         Ok(dense)
     }
@@ -498,7 +477,7 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let Homed { home, place } = self.lowerings.home(v.desc(), self.layouts.of(id))?;
+        let Homed { home, place } = self.ladder.home(self.lowerings, id, self.layouts.of(id))?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {

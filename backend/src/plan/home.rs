@@ -2,8 +2,8 @@
 
 use crate::device::Limits;
 use crate::graph::{DType, Shape};
-use crate::kernels::StorageKind;
-use crate::layout::{Illegal, Layout, TileTarget, tile_rule};
+use crate::kernels::{Operand, StorageKind};
+use crate::layout::{Illegal, Layout, TileTarget, View, tile_rule};
 
 use super::{PlanError, Policy};
 
@@ -138,6 +138,11 @@ impl Home {
             }
         };
         Ok(Self { dtype, layout, kind, width, height })
+    }
+
+    /// A view of this home as a kernel sees it.
+    pub(super) fn operand(&self, view: &View) -> Operand {
+        Operand { dtype: self.dtype, view: view.clone(), storage: self.kind, pitch: self.width }
     }
 
     /// Bytes of texels, without what the device adds for alignment.

@@ -7,7 +7,7 @@ use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 
 use crate::device::Limits;
-use crate::graph::{Desc, Op, Rope, Shape};
+use crate::graph::{self, Desc, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 
 use super::{Home, PlanError, PlanOptions, Tile};
@@ -87,12 +87,22 @@ impl Lowerings {
             return known.clone();
         }
         let home = Home::chosen(desc.dtype, &desc.shape, tile, &self.limits, self.options);
-        let placed = home.map(|home| Homed { place: self.place(whole(&home)), home: home.into() });
+        let placed = home.map(|home| self.homed(home));
         self.homes.insert((desc, tile), placed.clone());
         placed
     }
 
-    /// A window over the elements of a place, or why it is none.
+    /// A home, and the place of all of it.
+    pub fn homed(&mut self, home: Home) -> Homed {
+        Homed { place: self.place(home.operand(&home.layout.view())), home: home.into() }
+    }
+
+    /// The place of an operand's window over a value at a place, or why it is none.
+    pub fn window_of(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        self.window(place, window.shape, window.strides, window.offset)
+    }
+
+    /// A window over the elements of a place that kernels take, or why it is none.
     pub fn window(&mut self, place: Place, shape: Shape, strides: [u64; 4], offset: u64) -> Result<Place, String> {
         let key = (place, (shape, strides, offset));
         if let Some(known) = self.windows.get(&key) {
@@ -100,7 +110,10 @@ impl Lowerings {
         }
         let whole = &self.operands[place.0 as usize];
         let window = match whole.view.strided(&shape, &strides, offset) {
-            Ok(view) => Ok(self.place(Operand { view, ..*whole })),
+            Ok(view) => {
+                let window = Operand { view, ..*whole };
+                kernels::takes(&window).map(|()| self.place(window)).map_err(|refusal| refusal.0)
+            }
             Err(why) => Err(why.to_string()),
         };
         self.windows.insert(key, window.clone());
@@ -185,11 +198,6 @@ impl Lowerings {
         let next = self.ops.len() as u32;
         *self.ops.entry(Key::of(op)).or_insert(next)
     }
-}
-
-/// All of a home, as a kernel sees it.
-pub(super) fn whole(home: &Home) -> Operand {
-    Operand { dtype: home.dtype, view: home.layout.view(), storage: home.kind, pitch: home.width }
 }
 
 /// An op, bit for bit: floats that are equal need not be the same constant.

@@ -7,6 +7,7 @@ mod cost;
 mod fusion;
 mod hazards;
 mod home;
+mod ladder;
 mod lowering;
 mod memory;
 mod pack;

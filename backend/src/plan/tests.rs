@@ -145,3 +145,23 @@ fn a_refusal_names_node_and_rule() {
     assert!(matches!(error, PlanError::Home { .. }));
     assert!(error.to_string().contains("limit"), "{error}");
 }
+
+/// The gradient of values in attention: a product whose axis 0 is the sequence, which then follows the heads.
+#[test]
+fn a_product_turns_its_lanes_for_its_reader() {
+    let mut g = Graph::new();
+    let (hd, kv, t, b) = (8, 2, 9, 3);
+    let weights = g.external("weights", DType::F32, [t, t, kv, b]);
+    let dy = g.external("dy", DType::F32, [hd, t, kv, b]);
+    let operands = vec![g.whole(weights), g.whole(dy)];
+    let dv = g.node("dv", Op::OutProd, operands).unwrap();
+    let window = g.whole(dv).permute([1, 2, 0, 3]).unwrap();
+    let merged = g.node_as("merged", Op::Copy, vec![window], Desc::f32([hd * kv, t * b, 1, 1])).unwrap();
+    let w = g.external("w", DType::F32, [hd * kv, 16, 1, 1]);
+    let operands = vec![g.whole(w), g.whole(merged)];
+    let y = g.node("y", Op::MulMat, operands).unwrap();
+    g.keep(y);
+    let plan = planned(&g);
+    assert_eq!(explicit(&plan), Vec::<&str>::new());
+    assert_eq!(plan.steps.len(), 2);
+}

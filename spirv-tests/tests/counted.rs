@@ -57,7 +57,7 @@ fn every_small_case_in_images() {
 fn fused_dispatches() {
     let device = CountedDevice::open(None).expect("a device and modules");
     for policy in [Policy::Full, Policy::FusedElementwise] {
-        assert_fused(&device, PlanOptions { storage: StorageChoice::Image, policy }, 2);
+        assert_fused(&device, PlanOptions { storage: StorageChoice::Image, policy, ..PlanOptions::default() }, 2);
     }
 }
 
@@ -66,7 +66,8 @@ fn fused_dispatches() {
 #[ignore = "needs the counting modules: ./x counted"]
 fn row_major_homes() {
     let device = CountedDevice::open(None).expect("a device and modules");
-    let options = PlanOptions { storage: StorageChoice::Image, policy: Policy::HonestRowmajor };
+    let options =
+        PlanOptions { storage: StorageChoice::Image, policy: Policy::HonestRowmajor, ..PlanOptions::default() };
     assert_counts(&device, options, 3);
 }
 

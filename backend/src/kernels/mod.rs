@@ -8,6 +8,7 @@ mod elementwise;
 mod epilogue;
 mod gather;
 mod gemm;
+mod in_place;
 mod loss;
 mod operand;
 mod optimizer;
@@ -22,6 +23,7 @@ pub use addressing::Addressing;
 pub use constants::Constants;
 pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub use in_place::works_in_place;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
 

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use fblayout::device::Limits;
 use fblayout::graph::{DType, Graph};
 use fblayout::plan::{
-    Plan, PlanOptions, Policy, Prediction, Report, Selection, Selector, StorageChoice, TransformKind, Verdict, predict,
+    Budget, Plan, PlanOptions, Policy, Prediction, Recomputed, Report, Rewritten, Selection, Selector, StorageChoice,
+    TransformKind, Verdict, predict,
 };
 use fblayout_models::{Options, Training};
 use serde::Serialize;
@@ -48,6 +49,12 @@ pub struct Arguments {
     /// the device is, rule elsewhere
     #[arg(long)]
     selector: Option<Selector>,
+    /// Compute values again instead of keeping them, until the step takes no more than --budget; without one, as little as it can
+    #[arg(long)]
+    recompute: bool,
+    /// Bytes that the step may take, or KiB, MiB, GiB; it is refused where it takes more
+    #[arg(long)]
+    budget: Option<Budget>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -89,19 +96,20 @@ fn training(arguments: &Arguments) -> Training {
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let config = fblayout_models::find(&arguments.model)?;
     let Arguments { storage, policy, .. } = *arguments;
-    let target = Target::find(&arguments.device, PlanOptions { storage, policy })?;
+    let target = Target::find(&arguments.device, PlanOptions { storage, policy, ..PlanOptions::default() })?;
     let options = Options::new(arguments.batch, arguments.seq, training(arguments));
     let graph = fblayout_models::train_graph(&config, &options)?.model.graph;
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
     let start = Instant::now();
-    let plan = target.plan(&graph, selector)?;
+    let (graph, plan, recompute) = planned(arguments, &target, graph, selector)?;
     let took = start.elapsed();
     let told = Told {
         predicted: profile.map(|profile| predict(&plan, &graph, profile)),
         selection: target.selection(&graph, selector)?,
         candidates: profile.map(|profile| Tally::of(&plan, profile)).transpose()?,
         selector,
+        recompute,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
@@ -110,6 +118,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         // Who reads has seen enough.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+/// The graph as it is run and its plan, within the budget.
+fn planned(
+    arguments: &Arguments,
+    target: &Target,
+    graph: Graph,
+    selector: Selector,
+) -> Result<(Graph, Plan, Option<Recomputed>), Box<dyn std::error::Error>> {
+    if arguments.recompute {
+        let Rewritten { graph, plan, recomputed } = target.recompute(&graph, selector, arguments.budget)?;
+        return Ok((graph, plan, Some(recomputed)));
+    }
+    let plan = target.plan(&graph, selector)?;
+    let takes = plan.report.total_bytes();
+    match arguments.budget {
+        Some(Budget(budget)) if takes > budget => {
+            Err(format!("--budget: the step takes {takes} bytes, more than {budget}; --recompute may bring it down")
+                .into())
+        }
+        _ => Ok((graph, plan, None)),
     }
 }
 
@@ -138,6 +168,13 @@ struct Told<'a> {
     external_bytes: u64,
     kept_bytes: u64,
     arena_bytes: u64,
+    /// Bytes of the arena over those alive at the fullest step.
+    fragmentation: f64,
+    /// Results in the storage of an operand, and the bytes by which fewer are alive at the fullest step.
+    in_place: usize,
+    in_place_bytes: u64,
+    /// What recomputing did, where it was asked for.
+    recompute: Option<Recomputed>,
     /// Simulated on the preset's profile; nothing where the device has none.
     predicted: Option<Prediction>,
     /// What the selectors find on it, simulated.
@@ -183,11 +220,15 @@ impl<'a> Told<'a> {
             barriers: report.barriers,
             plan_ms: took.as_secs_f64() * 1e3,
             transforms: Transforms::new(report),
-            peak_bytes: report.external_bytes + report.kept_bytes + report.arena_bytes,
+            peak_bytes: report.total_bytes(),
             peak_is_bound: !target.is_exact(),
             external_bytes: report.external_bytes,
             kept_bytes: report.kept_bytes,
             arena_bytes: report.arena_bytes,
+            fragmentation: report.fragmentation(),
+            in_place: report.in_place,
+            in_place_bytes: report.in_place_bytes,
+            recompute: None,
             predicted: None,
             selection: None,
             candidates: None,
@@ -208,6 +249,9 @@ impl<'a> Told<'a> {
              peak: {} ({certainty})",
             mib(self.peak_bytes)
         );
+        if let Some(recompute) = &self.recompute {
+            text += &format!("\n{recompute}");
+        }
         if let Some(predicted) = &self.predicted {
             text += &format!("\n{}", predicted.to_string().trim_end());
         }

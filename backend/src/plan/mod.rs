@@ -31,7 +31,7 @@ pub use policy::Policy;
 pub use recompute::{Budget, Recompute, Recomputed, Rewritten};
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
-pub use select::{Certificate, Selection, Selector, select};
+pub use select::{Certificate, Choice, Selection, Selector, select};
 
 use crate::graph::{DType, Shape, ValueId};
 use crate::kernels::{Access, Constants};

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
-use fblayout::graph::Graph;
-use fblayout::plan::{Budget, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector, UpperBound};
+use fblayout::graph::{Graph, ValueId};
+use fblayout::plan::{
+    Budget, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector,
+    UpperBound,
+};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -87,6 +90,32 @@ impl Target {
                 Selection::of(graph, limits, *options, profile, selector).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The tiles that some tensors could have, and what each would cost, where the machine's speed is known.
+    pub fn choices(
+        &self,
+        graph: &Graph,
+        selector: Selector,
+        values: &[ValueId],
+    ) -> Result<Vec<Option<Choice>>, PlanError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Choice::of(graph, limits, *options, profile, selector, values)
+            }
+            _ => Ok(vec![None; values.len()]),
+        }
+    }
+
+    /// Memory that a storage takes, or the most that it may take.
+    pub fn bytes(&self, home: &Home) -> Result<u64, String> {
+        let &Home { kind, width, height, .. } = home;
+        match self {
+            Self::Present(engine) => {
+                engine.gpu().storage_footprint(kind, width, height).map(|f| f.bytes).map_err(|e| e.to_string())
+            }
+            Self::Limits { limits, .. } => UpperBound(limits).size(kind, width, height).map(|size| size.bytes),
         }
     }
 

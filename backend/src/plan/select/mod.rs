@@ -5,6 +5,7 @@
 
 mod certificate;
 mod chains;
+mod choice;
 mod cluster;
 mod instance;
 mod pbqp;
@@ -15,6 +16,7 @@ mod tests;
 use std::collections::HashMap;
 
 pub use certificate::Certificate;
+pub use choice::Choice;
 
 use crate::device::{Case, Limits, Profile};
 use crate::graph::{Graph, ValueId};

@@ -27,17 +27,20 @@ impl Way {
         Self { policy, selector: Selector::ChainDp }
     }
 
+    /// Options of its plans.
+    pub fn options(self) -> PlanOptions {
+        PlanOptions { policy: self.policy, ..PlanOptions::default() }
+    }
+
     /// A planner for a machine that knows nothing yet.
     pub fn planner(self, machine: &Machine) -> Planner<'_> {
-        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
-        Planner::new(&machine.limits, options, Some((self.selector, machine.profile)))
+        Planner::new(&machine.limits, self.options(), Some((self.selector, machine.profile)))
     }
 
     /// Plans for a machine that compute values again rather than keep them.
     pub fn recompute<'a>(self, machine: &'a Machine, footprint: &'a UpperBound<'a>) -> Recompute<'a, UpperBound<'a>> {
-        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
         let selection = Some((self.selector, machine.profile));
-        Recompute { limits: &machine.limits, options, footprint, selection }
+        Recompute { limits: &machine.limits, options: self.options(), footprint, selection }
     }
 
     /// Plans a graph for a machine.

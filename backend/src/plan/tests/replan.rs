@@ -89,7 +89,7 @@ fn program(numbers: &[u8], tokens: u32) -> Graph {
 fn options() -> impl Strategy<Value = PlanOptions> {
     let storage = prop_oneof![Just(StorageChoice::Buffer), Just(StorageChoice::Image)];
     let policy = (0..Policy::ALL.len()).prop_map(|n| Policy::ALL[n].1);
-    (storage, policy).prop_map(|(storage, policy)| PlanOptions { storage, policy })
+    (storage, policy).prop_map(|(storage, policy)| PlanOptions { storage, policy, ..PlanOptions::default() })
 }
 
 proptest! {
@@ -124,7 +124,8 @@ fn change(before: &Graph, after: &Graph, options: PlanOptions) -> Change {
     Change::of([before, after], &Limits::for_tests(), options, profile("adreno-830"), Selector::ChainDp).unwrap()
 }
 
-const BUFFERS: PlanOptions = PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps };
+const BUFFERS: PlanOptions =
+    PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps, apart: false, unpruned: false };
 
 #[test]
 fn nothing_is_dirty_where_nothing_changes() {

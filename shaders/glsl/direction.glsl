@@ -1,8 +1,9 @@
 // A matrix operand seen from the axis that is summed over: which way its lanes run, and places that step along k.
 //
-// Include after operand.glsl and the constant REDUCE (the view axis that is summed over: 0 or 1), once per operand, after
+// Include after operand.glsl, once per operand, after
 //     #define OPERAND A       the prefix operand.glsl was given
-// which is undefined again at the end. "Outer" is the other one of view axes 0 and 1: m of A, n of B.
+//     #define SUMMED REDUCE   the constant that is the view axis summed over: 0 or 1
+// which are undefined again at the end. "Outer" is the other one of view axes 0 and 1: m of A, n of B.
 //
 // A place is what a texel's coordinates become before a loop over k adds to them: in a buffer they are linear already, so
 // that a step needs no multiplication by the pitch.
@@ -17,8 +18,8 @@ const uint SCATTERED = 2u;
 
 #endif
 
-const uint NAME(_k) = REDUCE == 0u ? NAME(_n0) : NAME(_n1);
-const uint NAME(_outer) = REDUCE == 0u ? NAME(_n1) : NAME(_n0);
+const uint NAME(_k) = SUMMED == 0u ? NAME(_n0) : NAME(_n1);
+const uint NAME(_outer) = SUMMED == 0u ? NAME(_n1) : NAME(_n0);
 
 // Innermost digit of the axis that the lanes do not run along.
 const uint NAME(_row_radix) = NAME(_lane_axis) == 0u ? NAME(_r10) : NAME(_r00);
@@ -31,7 +32,7 @@ uint NAME(_way)() {
     if (NAME(_dtype) >= DTYPE_Q8_0 && !tiled) {
         return SCATTERED;
     }
-    return NAME(_lane_axis) == REDUCE ? ALONG_K : (NAME(_lane_axis) == 1u - REDUCE ? ALONG_OUTER : SCATTERED);
+    return NAME(_lane_axis) == SUMMED ? ALONG_K : (NAME(_lane_axis) == 1u - SUMMED ? ALONG_OUTER : SCATTERED);
 }
 
 uvec2 NAME(_place)(uvec2 xy) {
@@ -39,17 +40,18 @@ uvec2 NAME(_place)(uvec2 xy) {
 }
 
 uvec4 NAME(_fetch_place)(uvec2 place) {
+    OPERAND_COUNT(place, 0u);
     return NAME(_storage) == STORAGE_BUFFER ? NAME(_texels)[place.x] : imageLoad(NAME(_image), ivec2(place));
 }
 
 // Place at k = 0; o counts slots where the lanes run along the outer axis.
 uvec2 NAME(_start)(uint o, uint i2, uint i3) {
-    return NAME(_place)(REDUCE == 0u ? NAME(_texel)(0u, o, i2, i3) : NAME(_texel)(o, 0u, i2, i3));
+    return NAME(_place)(SUMMED == 0u ? NAME(_texel)(0u, o, i2, i3) : NAME(_texel)(o, 0u, i2, i3));
 }
 
 // Step to index k of the reduction axis; k counts slots where the lanes run along it.
 uvec2 NAME(_along)(uint k) {
-    return NAME(_place)(REDUCE == 0u ? NAME(_move0)(k) : NAME(_move1)(k));
+    return NAME(_place)(SUMMED == 0u ? NAME(_move0)(k) : NAME(_move1)(k));
 }
 
 // Elements o .. o + 3 of the outer axis at k, one by one. What lies beyond the extents is read from inside them.
@@ -58,9 +60,10 @@ vec4 NAME(_gather)(uint o, uint k, uint i2, uint i3) {
     k = min(k, NAME(_k) - 1u);
     for (uint e = 0u; e < 4u; e++) {
         uint i = min(o + e, NAME(_outer) - 1u);
-        v[e] = REDUCE == 0u ? NAME(_load)(k, i, i2, i3) : NAME(_load)(i, k, i2, i3);
+        v[e] = SUMMED == 0u ? NAME(_load)(k, i, i2, i3) : NAME(_load)(i, k, i2, i3);
     }
     return v;
 }
 
 #undef OPERAND
+#undef SUMMED

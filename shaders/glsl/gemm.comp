@@ -6,7 +6,8 @@
 #endif
 
 // dst[m, n] = sum over k of a[.] b[.], batched over view axes 2 and 3: MUL_MAT sums over view axis 0 of both operands,
-// OUT_PROD over view axis 1. An invocation keeps TILE_M quads of m by TILE_N values of n in registers.
+// OUT_PROD over view axis 1. With PAIR, a second product of the same result is added, times a factor. An invocation keeps
+// TILE_M quads of m by TILE_N values of n in registers.
 
 layout(local_size_x_id = 0) in;
 
@@ -22,31 +23,65 @@ layout(constant_id = 7) const uint PARTS = 1u;
 // Invocations that share their fetches of B: a power of two, no more than a subgroup has; LANES_N is 1.
 layout(constant_id = 8) const uint SHARE = 8u;
 #endif
+// Matrices along axis 2 of the result.
+layout(constant_id = 9) const uint MATRICES = 1u;
 
 // View axis that is summed over.
 layout(constant_id = 16) const uint REDUCE = 0u;
+#ifdef PAIR
+// The same of the second product, and the factor on it.
+layout(constant_id = 17) const uint REDUCE_2 = 0u;
+layout(constant_id = 18) const float SCALE_2 = 1.0;
+#endif
 
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
 #include "operand.glsl"
-#define OPERAND A
-#include "direction.glsl"
 
 #define OPERAND B
 #define SLOT 1
 #define ACCESS READ
 #include "operand.glsl"
-#define OPERAND B
-#include "direction.glsl"
 
+#ifdef PAIR
+#define OPERAND A2
+#define SLOT 2
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND B2
+#define SLOT 3
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 4
+#define ACCESS WRITE
+#include "operand.glsl"
+#define FIRST_EXTRA 5
+#else
 #define OPERAND D
 #define SLOT 2
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 3
+#endif
+#include "epilogue.glsl"
 
-#include "gemm_a.glsl"
-#include "gemm_b.glsl"
+vec4 acc[TILE_M * TILE_N];
+
+#define LEFT A
+#define RIGHT B
+#define PRODUCT_AXIS REDUCE
+#include "gemm_product.glsl"
+
+#ifdef PAIR
+#define LEFT A2
+#define RIGHT B2
+#define PRODUCT_AXIS REDUCE_2
+#include "gemm_product.glsl"
+#endif
 
 void main() {
     uint lane_m = LANES_M == 1u ? 0u : gl_LocalInvocationID.x % LANES_M;
@@ -54,8 +89,8 @@ void main() {
     // Workgroups with the same m follow each other: A is the large one.
     uint m4 = gl_WorkGroupID.y * LANES_M * TILE_M + lane_m;
     uint n0 = (gl_WorkGroupID.x * LANES_N + lane_n) * TILE_N;
-    uint i2 = gl_WorkGroupID.z % D_p2;
-    uint i3 = gl_WorkGroupID.z / D_p2;
+    uint i2 = gl_WorkGroupID.z % MATRICES;
+    uint i3 = gl_WorkGroupID.z / MATRICES;
     uint part = 0u;
     uint d3 = i3;
     if (PARTS > 1u) {
@@ -63,42 +98,19 @@ void main() {
         i3 = 0u;
     }
 
-    [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
-        a_aim(q, m4 + q * LANES_M, i2, i3);
-    }
-    b_aim(n0, i2, i3);
-
-    vec4 acc[TILE_M * TILE_N];
     [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
         acc[i] = vec4(0.0);
     }
-
-    // Quads of k, the last one perhaps in part.
-    const uint quads = (A_k + 3u) / 4u;
-    const uint step = a_quads_of_texel();
-    const bool ragged = A_k % (4u * step) != 0u;
-    const uint steps = (quads + step - 1u) / step;
-    const uint steps_of_part = (steps + PARTS - 1u) / PARTS;
-    uint end = min((part + 1u) * steps_of_part, steps);
-    for (uint s = part * steps_of_part; s < end; s++) {
-        a_open_texels(s);
-        for (uint c = 0u; c < step; c++) {
-            uint k4 = s * step + c;
-            a_load(k4, c);
-            b_load(ragged ? min(k4, quads - 1u) : k4);
-            if (ragged) {
-                a_cut(k4);
-            }
-            [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
-                [[unroll]] for (uint n = 0u; n < TILE_N; n++) {
-                    float b = ragged && 4u * k4 + kk >= A_k ? 0.0 : b_value(kk, n);
-                    [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
-                        acc[TILE_M * n + q] += a_fragment[4u * q + kk] * b;
-                    }
-                }
-            }
+#ifdef PAIR
+    // First, so that the factor needs no registers of its own. The whole of it belongs to the first part.
+    if (part == 0u) {
+        A2_product(m4, n0, i2, i3, 0u, 1u);
+        [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
+            acc[i] *= SCALE_2;
         }
     }
+#endif
+    A_product(m4, n0, i2, i3, part, PARTS);
 
     // Rolled, with the accumulator picked by comparisons: some compilers pay dearly for every store they see.
     [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
@@ -108,8 +120,12 @@ void main() {
         }
         uint c4 = m4 + i % TILE_M * LANES_M;
         uint n = n0 + i / TILE_M;
+#ifdef FUSED
+        STORE4(c4, n, i2, d3, v);
+#else
         if (4u * c4 < D_p0 && n < D_p1) {
-            D_store4(c4, n, i2, d3, v);
+            STORE4(c4, n, i2, d3, v);
         }
+#endif
     }
 }

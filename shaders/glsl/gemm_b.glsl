@@ -1,68 +1,81 @@
-// Operand B of the GEMM, F32, as fragments of 4 k by TILE_N values of n: one texel per n, whichever way the lanes run.
+// The right operand of a product, F32, as fragments of 4 k by TILE_N values of n: one texel per n, whichever way the lanes
+// run. Include after direction.glsl and
+//     #define OPERAND B       the prefix operand.glsl was given
+// which is undefined again at the end.
 //
 // Where no invocations of a subgroup are spread along n they all want the same fragment. With SUBGROUP, each of the first
 // SHARE of them (the others double them) fetches its share of the texels and hands it around.
 
+#ifndef GEMM_B_COMMON
+#define GEMM_B_COMMON
+
 const uint TEXELS_N = 4u * ((TILE_N + 3u) / 4u);
 
-// Lanes along K: [n] holds four k. Lanes along n: [4 q + kk] holds quad q of n at k = 4 k4 + kk.
-vec4 b_fragment[TEXELS_N];
+#endif
 
-uvec2 b_place[TEXELS_N];
-uint b_n;
-uint b_i2;
-uint b_i3;
+// Lanes along K: [n] holds four k. Lanes along n: [4 q + kk] holds quad q of n at k = 4 k4 + kk.
+vec4 NAME(_fragment)[TEXELS_N];
+
+uvec2 NAME(_places)[TEXELS_N];
+uint NAME(_first);
+uint NAME(_i2);
+uint NAME(_i3);
 
 // Where texel t of the fragment starts.
-uvec2 b_start(uint t) {
-    if (B_way() == ALONG_K) {
-        return B_start(min(b_n + t, B_outer - 1u), b_i2, b_i3);
+uvec2 NAME(_start_of)(uint t) {
+    if (NAME(_way)() == ALONG_K) {
+        return NAME(_start)(min(NAME(_first) + t, NAME(_outer) - 1u), NAME(_i2), NAME(_i3));
     }
-    return B_start(min(b_n + 4u * (t / 4u), B_outer - 1u) / 4u, b_i2, b_i3);
+    return NAME(_start)(min(NAME(_first) + 4u * (t / 4u), NAME(_outer) - 1u) / 4u, NAME(_i2), NAME(_i3));
 }
 
 // Texel t of the fragment, which starts at `start`.
-vec4 b_texel(uvec2 start, uint t, uint k4) {
-    if (B_way() == SCATTERED) {
-        return B_gather(b_n + 4u * (t / 4u), 4u * k4 + t % 4u, b_i2, b_i3);
+vec4 NAME(_texel_at)(uvec2 start, uint t, uint k4) {
+    if (NAME(_way)() == SCATTERED) {
+        return NAME(_gather)(NAME(_first) + 4u * (t / 4u), 4u * k4 + t % 4u, NAME(_i2), NAME(_i3));
     }
-    uint k = B_way() == ALONG_K ? k4 : (B_k % 4u == 0u ? 4u * k4 + t % 4u : min(4u * k4 + t % 4u, B_k - 1u));
-    return uintBitsToFloat(B_fetch_place(start + B_along(k)));
+    uint k = k4;
+    if (NAME(_way)() != ALONG_K) {
+        k = NAME(_k) % 4u == 0u ? 4u * k4 + t % 4u : min(4u * k4 + t % 4u, NAME(_k) - 1u);
+    }
+    return uintBitsToFloat(NAME(_fetch_place)(start + NAME(_along)(k)));
 }
 
 // Points the fragment at n .. n + TILE_N - 1. What lies beyond the extents is read from inside them: the store drops it.
-void b_aim(uint n, uint i2, uint i3) {
-    b_n = n;
-    b_i2 = min(i2, B_n2 - 1u);
-    b_i3 = min(i3, B_n3 - 1u);
+void NAME(_aim)(uint n, uint i2, uint i3) {
+    NAME(_first) = n;
+    NAME(_i2) = min(i2, NAME(_n2) - 1u);
+    NAME(_i3) = min(i3, NAME(_n3) - 1u);
 #ifdef SUBGROUP
     [[unroll]] for (uint t = 0u; t < TEXELS_N; t += SHARE) {
-        b_place[t] = b_start(t + gl_SubgroupInvocationID % SHARE);
+        NAME(_places)[t] = NAME(_start_of)(t + gl_SubgroupInvocationID % SHARE);
     }
 #else
     [[unroll]] for (uint t = 0u; t < TEXELS_N; t++) {
-        b_place[t] = b_start(t);
+        NAME(_places)[t] = NAME(_start_of)(t);
     }
 #endif
 }
 
 // Fills the fragment for k = 4 k4 .. 4 k4 + 3.
-void b_load(uint k4) {
+void NAME(_fill)(uint k4) {
 #ifdef SUBGROUP
     [[unroll]] for (uint t = 0u; t < TEXELS_N; t += SHARE) {
-        vec4 mine = b_texel(b_place[t], t + gl_SubgroupInvocationID % SHARE, k4);
+        vec4 mine = NAME(_texel_at)(NAME(_places)[t], t + gl_SubgroupInvocationID % SHARE, k4);
         [[unroll]] for (uint e = 0u; e < min(SHARE, TEXELS_N - t); e++) {
-            b_fragment[t + e] = subgroupShuffle(mine, e);
+            NAME(_fragment)[t + e] = subgroupShuffle(mine, e);
         }
     }
 #else
     [[unroll]] for (uint t = 0u; t < TEXELS_N; t++) {
-        b_fragment[t] = b_texel(b_place[t], t, k4);
+        NAME(_fragment)[t] = NAME(_texel_at)(NAME(_places)[t], t, k4);
     }
 #endif
 }
 
 // b at k = 4 k4 + kk and number n of the fragment.
-float b_value(uint kk, uint n) {
-    return B_way() == ALONG_K ? b_fragment[n][kk] : b_fragment[4u * (n / 4u) + kk][n % 4u];
+float NAME(_value)(uint kk, uint n) {
+    return NAME(_way)() == ALONG_K ? NAME(_fragment)[n][kk] : NAME(_fragment)[4u * (n / 4u) + kk][n % 4u];
 }
+
+#undef OPERAND

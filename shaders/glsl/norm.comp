@@ -19,12 +19,15 @@
 #define SLOT 2
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 3
 #else
 #define OPERAND D
 #define SLOT 1
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 2
 #endif
+#include "epilogue.glsl"
 
 layout(constant_id = 16) const float EPS = 0.0;
 
@@ -65,6 +68,6 @@ void main() {
 #endif
             v *= scale;
         }
-        D_store4(c, p.i1, p.i2, p.i3, v);
+        STORE4(c, p.i1, p.i2, p.i3, v);
     }
 }

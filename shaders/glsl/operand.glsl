@@ -4,6 +4,8 @@
 //     #define OPERAND A       prefix of every name declared here: A_load4, A_n0, ..
 //     #define SLOT 0          operand number p: storage buffer at binding 2p, storage image at 2p + 1
 //     #define ACCESS READ     READ, WRITE or UPDATE
+// and, where the operand has one dtype in any case,
+//     #define DTYPE DTYPE_F32
 // which are undefined again at the end.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
@@ -73,6 +75,17 @@ uint operand_pack_halves(vec2 v) {
     return operand_half_bits(v.x) | (operand_half_bits(v.y) << 16);
 }
 
+// With COUNTED, a module for tests of the cost model: every access counts itself in one more buffer, behind the operands'.
+// Word p says where the counters of operand p start: one of loads and one of stores for every texel of its storage.
+#ifdef COUNTED
+layout(set = 0, binding = 16) buffer OperandCounters {
+    uint operand_counters[];
+};
+#define OPERAND_COUNT(xy, store) NAME(_count)(xy, store)
+#else
+#define OPERAND_COUNT(xy, store)
+#endif
+
 #endif
 
 #if ACCESS == READ
@@ -101,7 +114,11 @@ layout(set = 0, binding = 2 * SLOT + 1, rgba32ui) OPERAND_QUALIFIER uniform uima
     OPERAND_FIELD(21 + 8 * a, y2, 0u)
 
 OPERAND_FIELD(0, _storage, 0u);
+#ifdef DTYPE
+const uint NAME(_dtype) = DTYPE;
+#else
 OPERAND_FIELD(1, _dtype, 0u);
+#endif
 OPERAND_FIELD(2, _pitch, 1u);
 // 0..3, or 4 when no axis of the view carries a lane digit.
 OPERAND_FIELD(3, _lane_axis, 0u);
@@ -148,9 +165,16 @@ uvec2 NAME(_texel)(uint s0, uint s1, uint s2, uint s3) {
            NAME(_move3)(s3);
 }
 
+#ifdef COUNTED
+void NAME(_count)(uvec2 xy, uint store) {
+    atomicAdd(operand_counters[operand_counters[SLOT] + 2u * (xy.y * NAME(_pitch) + xy.x) + store], 1u);
+}
+#endif
+
 #if ACCESS != WRITE
 
 uvec4 NAME(_fetch)(uvec2 xy) {
+    OPERAND_COUNT(xy, 0u);
     if (NAME(_storage) == STORAGE_BUFFER) {
         return NAME(_texels)[xy.y * NAME(_pitch) + xy.x];
     }
@@ -270,6 +294,7 @@ vec4 NAME(_repeat4)(uint c4, uint i1, uint i2, uint i3, uint wrap) {
 #if ACCESS != READ
 
 void NAME(_put)(uvec2 xy, uvec4 texel) {
+    OPERAND_COUNT(xy, 1u);
     if (NAME(_storage) == STORAGE_BUFFER) {
         NAME(_texels)[xy.y * NAME(_pitch) + xy.x] = texel;
     } else {
@@ -280,6 +305,11 @@ void NAME(_put)(uvec2 xy, uvec4 texel) {
 // Whether position (i1, i2, i3) is inside the extents; a writer stores zeros where it is not.
 bool NAME(_inside)(uint i1, uint i2, uint i3) {
     return i1 < NAME(_n1) && i2 < NAME(_n2) && i3 < NAME(_n3);
+}
+
+// Whether the padded box has quad c4 of a row.
+bool NAME(_covers)(uint c4, uint i1, uint i2, uint i3) {
+    return 4u * c4 < NAME(_p0) && i1 < NAME(_p1) && i2 < NAME(_p2) && i3 < NAME(_p3);
 }
 
 // Stores one whole texel of an F32 operand whose axis 0 carries the lane digit: zero outside the extents.
@@ -312,3 +342,4 @@ void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
 #undef OPERAND
 #undef SLOT
 #undef ACCESS
+#undef DTYPE

@@ -13,6 +13,8 @@
 #define SLOT 1
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 2
+#include "epilogue.glsl"
 
 // Quad c4 of the output's row as it stands in repeat r0 of A's row.
 vec4 repeat_of(uint r0, uint c4, uint i1, uint i2, uint i3) {
@@ -45,5 +47,5 @@ void main() {
             }
         }
     }
-    D_store4(p.c, p.i1, p.i2, p.i3, total);
+    STORE4(p.c, p.i1, p.i2, p.i3, total);
 }

@@ -25,12 +25,15 @@
 #define SLOT 3
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 4
 #else
 #define OPERAND D
 #define SLOT 2
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 3
 #endif
+#include "epilogue.glsl"
 
 layout(constant_id = 16) const bool NEOX = false;
 // Leading elements of axis 0 that are rotated; even, at least 2.
@@ -128,5 +131,5 @@ void main() {
             v[k] = i0 < D_n0 ? rotated(i0, x[k], p, position) : 0.0;
         }
     }
-    D_store4(p.c, p.i1, p.i2, p.i3, v);
+    STORE4(p.c, p.i1, p.i2, p.i3, v);
 }

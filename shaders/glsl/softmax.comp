@@ -19,12 +19,15 @@
 #define SLOT 2
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 3
 #else
 #define OPERAND D
 #define SLOT 1
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 2
 #endif
+#include "epilogue.glsl"
 
 layout(constant_id = 16) const float SCALE = 1.0;
 #ifdef MASK
@@ -60,6 +63,6 @@ void main() {
         if (c < quads) {
             v = exp(logits(c, p) - acc.m) * factor;
         }
-        D_store4(c, p.i1, p.i2, p.i3, v);
+        STORE4(c, p.i1, p.i2, p.i3, v);
     }
 }

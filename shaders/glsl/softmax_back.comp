@@ -18,6 +18,8 @@
 #define SLOT 2
 #define ACCESS WRITE
 #include "operand.glsl"
+#define FIRST_EXTRA 3
+#include "epilogue.glsl"
 
 layout(constant_id = 16) const float SCALE = 1.0;
 
@@ -41,6 +43,6 @@ void main() {
         if (c < quads) {
             v = SCALE * (A_load4(c, p.i1, p.i2, p.i3) - products) * B_load4(c, p.i1, p.i2, p.i3);
         }
-        D_store4(c, p.i1, p.i2, p.i3, v);
+        STORE4(c, p.i1, p.i2, p.i3, v);
     }
 }

@@ -19,8 +19,8 @@ pub struct Case {
 /// Collects the operands of a case.
 #[derive(Debug, Default)]
 pub struct Setup {
-    graph: Graph,
-    data: Vec<(ValueId, Vec<u8>)>,
+    pub(crate) graph: Graph,
+    pub(crate) data: Vec<(ValueId, Vec<u8>)>,
 }
 
 impl Setup {

@@ -72,7 +72,7 @@ fn rounded(dtype: DType, expected: &Array) -> Array {
     Array { shape: expected.shape, data: decode(dtype, &bytes).expect("as many bytes as encoded") }
 }
 
-fn compare(got: &[f64], expected: &Array, bound: &Array) -> Result<(), String> {
+pub(crate) fn compare(got: &[f64], expected: &Array, bound: &Array) -> Result<(), String> {
     if got.len() != expected.data.len() {
         return Err(format!("has {} elements instead of {}", got.len(), expected.data.len()));
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use fblayout::device::{LimitsClamp, Profile};
-use fblayout::engine::{Engine, EngineOptions, Tensor};
+use fblayout::engine::{Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId};
-use fblayout::plan::{PlanOptions, Selector, StorageChoice};
+use fblayout::plan::{Plan, PlanOptions, Selector, StorageChoice};
 
 use crate::{Device, Outcome};
 
@@ -13,11 +13,12 @@ use crate::{Device, Outcome};
 pub const STORAGES: [StorageChoice; 2] = [StorageChoice::Buffer, StorageChoice::Image];
 
 /// A quiet NaN as F32 and as two F16, and no id of any row.
-const POISON: u32 = 0xffff_ffff;
+pub(crate) const POISON: u32 = 0xffff_ffff;
 
 /// The first adapter, with tensors in one kind of storage.
 pub struct VulkanDevice {
     engine: Arc<Engine>,
+    options: PlanOptions,
 }
 
 impl VulkanDevice {
@@ -42,12 +43,28 @@ impl VulkanDevice {
     }
 
     fn open_as(options: &EngineOptions) -> Result<Self, String> {
-        Ok(Self { engine: Engine::open(0, options).map_err(|e| e.to_string())? })
+        Ok(Self { engine: Engine::open(0, options).map_err(|e| e.to_string())?, options: options.plan })
     }
 
     /// The engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// The options of plans.
+    pub fn options(&self) -> PlanOptions {
+        self.options
+    }
+
+    /// Runs a plan made elsewhere as [`Device::run`] runs a graph; its slots belong to values of `graph`.
+    pub fn run_plan(
+        &self,
+        graph: &Graph,
+        plan: Plan,
+        data: &[(ValueId, Vec<u8>)],
+        read: &[ValueId],
+    ) -> Result<Outcome, String> {
+        self.run_program(graph, data, read, |externals| self.engine.realise(graph, plan, externals))
     }
 
     /// Fails with the messages that validation sent, if any.
@@ -76,10 +93,15 @@ impl VulkanDevice {
             )),
         }
     }
-}
 
-impl Device for VulkanDevice {
-    fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
+    /// Gives the data homes, lets `compile` make a program of them, and runs it.
+    fn run_program(
+        &self,
+        graph: &Graph,
+        data: &[(ValueId, Vec<u8>)],
+        read: &[ValueId],
+        compile: impl FnOnce(&[(ValueId, Tensor)]) -> Result<Program, fblayout::engine::Error>,
+    ) -> Result<Outcome, String> {
         let text = |e: fblayout::engine::Error| e.to_string();
         let mut externals: Vec<(ValueId, Tensor)> = Vec::new();
         for (id, bytes) in data {
@@ -88,7 +110,7 @@ impl Device for VulkanDevice {
             self.engine.write(&tensor, bytes).map_err(text)?;
             externals.push((*id, tensor));
         }
-        let mut program = self.engine.compile(graph, &externals).map_err(text)?;
+        let mut program = compile(&externals).map_err(text)?;
         let before = externals
             .iter()
             .map(|(id, tensor)| self.texels(tensor, &format!("operand {} before the run", id.index())))
@@ -110,5 +132,11 @@ impl Device for VulkanDevice {
             self.engine.read(tensor).map_err(text)
         };
         Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Device for VulkanDevice {
+    fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
+        self.run_program(graph, data, read, |externals| self.engine.compile(graph, externals))
     }
 }

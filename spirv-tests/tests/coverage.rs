@@ -14,6 +14,11 @@ fn every_shader_is_run_by_a_case() {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
+        for case in cases::fused() {
+            let plan =
+                case.plan(device.engine().limits(), device.options()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            run.extend(plan.steps.iter().map(|step| step.shader));
+        }
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");

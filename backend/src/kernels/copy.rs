@@ -1,13 +1,12 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
 //! `pad`, `repeat_back`.
 
-use super::dispatch::Builder;
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
 use crate::graph::{Shape, elements};
 
-const WRAP: u32 = 16;
-const RENUMBER: u32 = 17;
+pub(super) const WRAP: u32 = 16;
+pub(super) const RENUMBER: u32 = 17;
 const BEFORE: u32 = 16;
 
 /// A copy between shapes reads the input in the output's shape where its digits allow, else element by element by number.
@@ -19,7 +18,8 @@ pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
         let rule = "another shape, which its view cannot take; elements are numbered in 32 bits";
         return Err(Refusal(format!("{}: {count} elements in {rule}", Arg::Input(0))));
     }
-    let dispatch = Builder::new("copy", call.limits)
+    let dispatch = call
+        .builder("copy")?
         .operand(Arg::Input(0), reshaped.as_ref().unwrap_or(&call.inputs[0]), Access::Read)?
         .operand(Arg::Output, output, Access::Write)?
         .set(WRAP, 0)

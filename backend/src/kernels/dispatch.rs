@@ -3,13 +3,14 @@
 use super::operand::constants;
 use super::{Access, Arg, Dispatch, Operand, Refusal};
 use crate::device::Limits;
+use crate::graph::Shape;
 use crate::layout::Place;
 
 /// Constant ids of the workgroup and the schedule.
 pub(super) const LOCAL_SIZE: u32 = 0;
 pub(super) const TILE_AXIS: u32 = 3;
 pub(super) const TILE_ROWS: u32 = 4;
-const BOX: u32 = 5;
+pub(super) const BOX: u32 = 5;
 
 /// Operands a shader can have.
 const MAX_OPERANDS: usize = 8;
@@ -23,12 +24,19 @@ const ROW_GROUP: u32 = 256;
 /// Subgroups no larger than this are a processor's vector registers: more invocations than fit one would only take turns.
 pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
 
+/// Operands that a dispatch can have on a device.
+pub fn most_operands(limits: &Limits) -> usize {
+    MAX_OPERANDS.min(limits.max_storage_bindings as usize)
+}
+
 /// A dispatch in the making.
 pub(super) struct Builder<'a> {
     shader: &'static str,
     limits: &'a Limits,
     constants: Vec<(u32, u32)>,
     args: Vec<(Arg, Access)>,
+    /// Padded box that the grid covers in any case.
+    covered: Shape,
 }
 
 /// Neighbouring rows whose texels are neighbours in the storage: they make one tile of the grid.
@@ -39,13 +47,13 @@ struct Tile {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(shader: &'static str, limits: &'a Limits) -> Self {
-        Self { shader, limits, constants: Vec::new(), args: Vec::new() }
+        Self { shader, limits, constants: Vec::new(), args: Vec::new(), covered: [1; 4] }
     }
 
     /// Binds the next operand slot.
     pub(super) fn operand(mut self, arg: Arg, operand: &Operand, access: Access) -> Result<Self, Refusal> {
         let slot = self.args.len();
-        let most = MAX_OPERANDS.min(self.limits.max_storage_bindings as usize);
+        let most = most_operands(self.limits);
         if slot >= most {
             return Err(Refusal(format!("{arg}: shader {} binds more than {most} operands", self.shader)));
         }
@@ -55,6 +63,24 @@ impl<'a> Builder<'a> {
         self.constants.extend(constants(slot as u32, arg, operand)?);
         self.args.push((arg, access));
         Ok(self)
+    }
+
+    /// Lets the grid cover the padded box of a further operand that is written.
+    pub(super) fn covering(mut self, operand: &Operand) -> Self {
+        self.covered = self.box_over(operand);
+        self
+    }
+
+    /// The padded box of an operand and of all that is to be covered, elements.
+    pub(super) fn box_over(&self, operand: &Operand) -> Shape {
+        let padded = operand.padded();
+        std::array::from_fn(|axis| padded[axis].max(self.covered[axis]))
+    }
+
+    /// The same with axis 0 in texels.
+    fn texel_box(&self, operand: &Operand) -> Shape {
+        let [p0, p1, p2, p3] = self.box_over(operand);
+        [p0.div_ceil(operand.dtype.lanes()), p1, p2, p3]
     }
 
     /// Sets a constant.
@@ -71,8 +97,8 @@ impl<'a> Builder<'a> {
     /// One invocation per texel of the padded box of `over`.
     pub(super) fn texels(self, over: &Operand) -> Result<Dispatch, Refusal> {
         let size = TEXEL_GROUP.min(self.largest_group());
-        let tile = tile(over);
-        let extents = texel_box(over);
+        let extents = self.texel_box(over);
+        let tile = tile(over, extents);
         let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
         let groups = texels.div_ceil(size.into());
         self.grid(&tile, extents).finish(size, groups)
@@ -80,8 +106,8 @@ impl<'a> Builder<'a> {
 
     /// One workgroup per tile of rows of the padded box of `over`; `elements` is the length of a row.
     pub(super) fn rows(self, over: &Operand, elements: u32) -> Result<Dispatch, Refusal> {
-        let tile = tile(over);
-        let extents = texel_box(over);
+        let extents = self.texel_box(over);
+        let tile = tile(over, extents);
         let rows: u64 = extents[1..].iter().map(|&n| u64::from(n)).product();
         let size = self.row_group(tile.rows, elements);
         let groups = rows / u64::from(tile.rows);
@@ -91,7 +117,7 @@ impl<'a> Builder<'a> {
     /// One workgroup per texel of the rank-1 `output`, whose elements are each the result of a row.
     pub(super) fn rows_of_texel(self, output: &Operand, elements: u32) -> Result<Dispatch, Refusal> {
         let tile = Tile { axis: 1, rows: output.dtype.lanes() };
-        let extents = texel_box(output);
+        let extents = self.texel_box(output);
         let size = self.row_group(tile.rows, elements);
         self.grid(&tile, extents).finish(size, extents[0].into())
     }
@@ -99,19 +125,19 @@ impl<'a> Builder<'a> {
     /// One workgroup for all of the padded box of `output`, and for `rows` values that it sums.
     pub(super) fn single(self, output: &Operand, rows: u32) -> Result<Dispatch, Refusal> {
         let size = self.row_group(1, rows.saturating_mul(4));
-        self.grid(&Tile { axis: 1, rows: 1 }, texel_box(output)).finish(size, 1)
+        let extents = self.texel_box(output);
+        self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, 1)
     }
 
     /// The given workgroups of `size` invocations.
     pub(super) fn workgroups(mut self, size: u32, groups: [u32; 3]) -> Result<Dispatch, Refusal> {
         self.constants.push((LOCAL_SIZE, size));
-        self.constants.sort_unstable();
         if groups.iter().zip(self.limits.max_workgroup_count).any(|(&wanted, most)| wanted > most) {
             let [x, y, z] = groups;
             let rule = format!("{x} x {y} x {z} workgroups are more than a dispatch holds");
             return Err(Refusal(format!("shader {}: {rule}", self.shader)));
         }
-        Ok(Dispatch { shader: self.shader, constants: self.constants, groups, args: self.args })
+        Ok(Dispatch { shader: self.shader, constants: self.constants.into(), groups, args: self.args })
     }
 
     fn largest_group(&self) -> u32 {
@@ -136,7 +162,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self, size: u32, groups: u64) -> Result<Dispatch, Refusal> {
-        let mut this = self.set(LOCAL_SIZE, size);
+        let this = self.set(LOCAL_SIZE, size);
         let too_many =
             || Refusal(format!("shader {}: {groups} workgroups are more than a dispatch holds", this.shader));
         let groups = split(groups, this.limits.max_workgroup_count).ok_or_else(too_many)?;
@@ -145,24 +171,17 @@ impl<'a> Builder<'a> {
         if invocations > u64::from(u32::MAX) {
             return Err(too_many());
         }
-        this.constants.sort_unstable();
-        Ok(Dispatch { shader: this.shader, constants: this.constants, groups, args: this.args })
+        Ok(Dispatch { shader: this.shader, constants: this.constants.into(), groups, args: this.args })
     }
 }
 
-/// Extents of the padded box, axis 0 in texels.
-fn texel_box(operand: &Operand) -> [u32; 4] {
-    let [p0, p1, p2, p3] = operand.padded();
-    [p0.div_ceil(operand.dtype.lanes()), p1, p2, p3]
-}
-
-/// The axis of which 4 or 2 neighbours lie side by side in the storage.
-fn tile(operand: &Operand) -> Tile {
+/// The axis of which 4 or 2 neighbours lie side by side in the storage of `operand`; they divide the box of these extents.
+fn tile(operand: &Operand, extents: Shape) -> Tile {
     for (axis, view) in operand.view.axes.iter().enumerate().skip(1) {
         let first = view.terms.iter().find(|term| term.radix > 1);
         let Some(term) = first.filter(|term| term.at == Some((Place::X, 1))) else { continue };
         for rows in [4, 2] {
-            if term.radix.is_multiple_of(rows) && view.padded.is_multiple_of(rows) {
+            if term.radix.is_multiple_of(rows) && extents[axis].is_multiple_of(rows) {
                 return Tile { axis, rows };
             }
         }

@@ -1,65 +1,54 @@
 //! Each element of the output from the same element of the operands: shaders `unary` and `binary`.
 
 use super::{Call, Lowered, Refusal};
-use crate::graph::{Binary, Unary};
+use crate::graph::{Binary, Op, Unary};
 
 const OP: u32 = 16;
-const WRAP: u32 = 17;
+pub(super) const WRAP: u32 = 17;
 const SCALE: u32 = 17;
 const BIAS: u32 = 18;
 
-pub(super) fn binary(call: Call<'_>, kind: Binary) -> Result<Lowered, Refusal> {
-    let op = match kind {
-        Binary::Add => 0,
-        Binary::Sub => 1,
-        Binary::Mul => 2,
-        Binary::Div => 3,
+/// Ops of one operand are numbered from here on in an epilogue.
+const OPS_OF_ONE: u32 = 16;
+
+/// Number of an op in `shaders/glsl/elementwise.glsl`, from [`OPS_OF_ONE`] on for ops of one operand; `None` for ops of other
+/// families.
+pub(super) fn code(op: &Op) -> Option<u32> {
+    Some(match op {
+        Op::Binary(Binary::Add) => 0,
+        Op::Binary(Binary::Sub) => 1,
+        Op::Binary(Binary::Mul) => 2,
+        Op::Binary(Binary::Div) => 3,
+        Op::SiluBack => 4,
+        Op::SwiGlu => 5,
+        Op::GeluBack => 6,
+        Op::GeGlu => 7,
+        Op::TanhBack => 8,
+        Op::Scale { .. } => OPS_OF_ONE,
+        Op::Unary(Unary::Silu) => OPS_OF_ONE + 1,
+        Op::Unary(Unary::Neg) => OPS_OF_ONE + 2,
+        Op::Unary(Unary::Sqr) => OPS_OF_ONE + 3,
+        Op::Unary(Unary::Sqrt) => OPS_OF_ONE + 4,
+        Op::Unary(Unary::Tanh) => OPS_OF_ONE + 5,
+        Op::Unary(Unary::Gelu) => OPS_OF_ONE + 6,
+        _ => return None,
+    })
+}
+
+pub(super) fn elementwise(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
+    let code = code(op).ok_or_else(|| Refusal(format!("{}: is not elementwise", op.row().name)))?;
+    let builder = match code.checked_sub(OPS_OF_ONE) {
+        Some(code) => {
+            let (scale, bias) = match *op {
+                Op::Scale { scale, bias } => (scale, bias),
+                _ => (1.0, 0.0),
+            };
+            call.dispatch("unary")?.set(OP, code).set_f32(SCALE, scale).set_f32(BIAS, bias)
+        }
+        None => {
+            let wrap = call.inputs[1].repeats_to(call.output);
+            call.dispatch("binary")?.set(OP, code).set(WRAP, wrap)
+        }
     };
-    two(call, op)
-}
-
-pub(super) fn silu_back(call: Call<'_>) -> Result<Lowered, Refusal> {
-    two(call, 4)
-}
-
-pub(super) fn swiglu(call: Call<'_>) -> Result<Lowered, Refusal> {
-    two(call, 5)
-}
-
-pub(super) fn gelu_back(call: Call<'_>) -> Result<Lowered, Refusal> {
-    two(call, 6)
-}
-
-pub(super) fn geglu(call: Call<'_>) -> Result<Lowered, Refusal> {
-    two(call, 7)
-}
-
-pub(super) fn tanh_back(call: Call<'_>) -> Result<Lowered, Refusal> {
-    two(call, 8)
-}
-
-pub(super) fn scale(call: Call<'_>, scale: f32, bias: f32) -> Result<Lowered, Refusal> {
-    one(call, 0, scale, bias)
-}
-
-pub(super) fn unary(call: Call<'_>, kind: Unary) -> Result<Lowered, Refusal> {
-    let op = match kind {
-        Unary::Silu => 1,
-        Unary::Neg => 2,
-        Unary::Sqr => 3,
-        Unary::Sqrt => 4,
-        Unary::Tanh => 5,
-        Unary::Gelu => 6,
-    };
-    one(call, op, 1.0, 0.0)
-}
-
-fn one(call: Call<'_>, op: u32, scale: f32, bias: f32) -> Result<Lowered, Refusal> {
-    let builder = call.dispatch("unary")?.set(OP, op).set_f32(SCALE, scale).set_f32(BIAS, bias);
     Ok(builder.texels(call.output)?.into())
-}
-
-fn two(call: Call<'_>, op: u32) -> Result<Lowered, Refusal> {
-    let wrap = call.inputs[1].repeats_to(call.output);
-    Ok(call.dispatch("binary")?.set(OP, op).set(WRAP, wrap).texels(call.output)?.into())
 }

@@ -1,4 +1,5 @@
-//! MUL_MAT and OUT_PROD: one matrix product, shaders `gemm` and `gemm_subgroup`.
+//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_pair` and
+//! `gemm_subgroup_pair`.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
@@ -34,9 +35,10 @@
 
 use super::addressing::constant;
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
-use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy};
+use super::epilogue::Tail;
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
 use crate::device::Limits;
-use crate::graph::{DType, Desc};
+use crate::graph::{DType, Desc, Op};
 use crate::layout::Layout;
 
 const TILE_M: u32 = 3;
@@ -45,7 +47,10 @@ const LANES_M: u32 = 5;
 const LANES_N: u32 = 6;
 const PARTS: u32 = 7;
 const SHARE: u32 = 8;
+const MATRICES: u32 = 9;
 pub(super) const REDUCE: u32 = 16;
+pub(super) const REDUCE_2: u32 = 17;
+const SCALE_2: u32 = 18;
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
@@ -63,12 +68,66 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 /// Multiplications from which the compile time of a larger tile pays on a processor.
 const LARGE: u64 = 1 << 24;
 
-pub(super) fn mul_mat(call: Call<'_>) -> Result<Lowered, Refusal> {
-    product(call, 0)
+pub(super) fn product(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
+    let product = Product::new(op, call.inputs, 0, call.output)?;
+    match turned(&product, call.output).filter(|_| call.tail.is_none()) {
+        Some(output) => lower(Call { output: &output, ..call }, product.exchanged(), None),
+        None => lower(call, product, None),
+    }
 }
 
-pub(super) fn out_prod(call: Call<'_>) -> Result<Lowered, Refusal> {
-    product(call, 1)
+/// Whether either operand can be the first: B is F32, A of any type of weights.
+pub(super) fn is_symmetric(inputs: &[Desc]) -> bool {
+    inputs.iter().all(|input| input.dtype == DType::F32)
+}
+
+/// The output with its axes exchanged, where its lanes run along n and both operands are of the type that B has.
+fn turned(Product { a, b, .. }: &Product, output: &Operand) -> Option<Operand> {
+    let along_n = matches!(output.view.lane_axis(output.dtype.lanes()), Ok(Some(1)));
+    if !along_n || a.1.dtype != b.1.dtype {
+        return None;
+    }
+    let view = output.view.permute(&[1, 0, 2, 3]).ok()?;
+    Some(Operand { view, ..output.clone() })
+}
+
+/// The product of the call's operands, and the second one of `inputs` in the same dispatch.
+pub(super) fn pair(call: Call<'_>, op: &Op, second: SecondProduct, inputs: &[Operand]) -> Result<Lowered, Refusal> {
+    let first = Product::new(op, call.inputs, 0, call.output)?;
+    let other = Product::new(&second.op, inputs, call.inputs.len(), call.output)?;
+    lower(call, first, Some((other, second.scale)))
+}
+
+/// One matrix product: the side along m, the side along n, and the view axis summed over.
+struct Product {
+    a: (Arg, Operand),
+    b: (Arg, Operand),
+    reduce: u32,
+}
+
+impl Product {
+    /// The product of these operands, the first of which has that number.
+    fn new(op: &Op, inputs: &[Operand], number: usize, output: &Operand) -> Result<Self, Refusal> {
+        let reduce = match op {
+            Op::MulMat => 0,
+            Op::OutProd => 1,
+            _ => return Err(Refusal(format!("{}: is not a matrix product", op.row().name))),
+        };
+        let [a, b] = inputs else {
+            return Err(Refusal(format!("a product takes 2 operands, not {}", inputs.len())));
+        };
+        let arg = Arg::Input(number);
+        Ok(Self { a: (arg, shared_over_heads(a, arg, output)?), b: (Arg::Input(number + 1), b.clone()), reduce })
+    }
+
+    fn exchanged(self) -> Self {
+        Self { a: self.b, b: self.a, ..self }
+    }
+
+    fn bind<'b>(&self, builder: Builder<'b>) -> Result<Builder<'b>, Refusal> {
+        let Self { a, b, .. } = self;
+        builder.operand(a.0, &a.1, Access::Read)?.operand(b.0, &b.1, Access::Read)
+    }
 }
 
 /// Extents of a product: m padded to whole texels, n padded as the output is.
@@ -110,6 +169,15 @@ impl Schedule {
             parts: get(PARTS)?,
             share: get(SHARE).unwrap_or(1),
         })
+    }
+
+    fn shader(&self, pair: bool) -> &'static str {
+        match (self.share > 1, pair) {
+            (false, false) => "gemm",
+            (true, false) => "gemm_subgroup",
+            (false, true) => "gemm_pair",
+            (true, true) => "gemm_subgroup_pair",
+        }
     }
 
     fn choose(size: Size, limits: &Limits) -> Self {
@@ -159,48 +227,29 @@ impl Schedule {
     }
 }
 
-/// The product over view axis `reduce` of both operands.
-fn product(call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
-    let [a, b] = call.inputs else {
-        return Err(Refusal(format!("a product takes 2 operands, not {}", call.inputs.len())));
-    };
-    let a = shared_over_heads(a, call.output)?;
-    match turned(&a, b, call.output) {
-        Some(output) => {
-            let sides = [(Arg::Input(1), b), (Arg::Input(0), &a)];
-            lowered(sides, Call { output: &output, ..call }, reduce)
-        }
-        None => lowered([(Arg::Input(0), &a), (Arg::Input(1), b)], call, reduce),
-    }
-}
-
-/// Whether either operand can be the first: B is F32, A of any type of weights.
-pub(super) fn is_symmetric(inputs: &[Desc]) -> bool {
-    inputs.iter().all(|input| input.dtype == DType::F32)
-}
-
-/// The output with its axes exchanged, where its lanes run along n and both operands are of the type that B has.
-fn turned(a: &Operand, b: &Operand, output: &Operand) -> Option<Operand> {
-    let along_n = matches!(output.view.lane_axis(output.dtype.lanes()), Ok(Some(1)));
-    if !along_n || a.dtype != b.dtype {
-        return None;
-    }
-    let view = output.view.permute(&[1, 0, 2, 3]).ok()?;
-    Some(Operand { view, ..output.clone() })
-}
-
-/// The product of two sides, the first along m.
-fn lowered([a, b]: [(Arg, &Operand); 2], call: Call<'_>, reduce: u32) -> Result<Lowered, Refusal> {
+fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Result<Lowered, Refusal> {
     let [p0, n, ..] = call.output.padded();
     let [.., b2, b3] = call.output.shape();
-    let size = Size { quads_m: p0.div_ceil(4), n, k: b.1.shape()[reduce as usize], batches: [b2, b3] };
-    let schedule = Schedule::choose(size, call.limits);
+    let k = first.b.1.shape()[first.reduce as usize];
+    let schedule = Schedule::choose(Size { quads_m: p0.div_ceil(4), n, k, batches: [b2, b3] }, call.limits);
+    let shader = schedule.shader(second.is_some());
+    // The shader of two products always has an epilogue.
+    let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };
+    let bind = |call: &Call<'_>, arg: Arg, output: &Operand| {
+        let mut builder = first.bind(call.builder(shader)?)?.set(REDUCE, first.reduce);
+        if let Some((second, scale)) = &second {
+            builder = second.bind(builder)?.set(REDUCE_2, second.reduce).set_f32(SCALE_2, *scale);
+        }
+        dispatch(call.store(builder, arg, output)?, output, schedule)
+    };
     if schedule.parts == 1 {
-        return Ok(dispatch(a, b, (Arg::Output, call.output), reduce, schedule, call.limits)?.into());
+        return Ok(bind(&own, Arg::Output, call.output)?.into());
     }
+    // What is done to the result is done to the parts' sum.
     let [m, n, ..] = call.output.shape();
     let (scratch, sums) = part_sums([m, n, b2, schedule.parts])?;
-    let parts = dispatch(a, b, (Arg::Scratch(0), &sums), reduce, schedule, call.limits)?;
+    let tail = second.as_ref().map(|_| Tail::EMPTY);
+    let parts = bind(&Call { tail, ..call }, Arg::Scratch(0), &sums)?;
     let mut lowered = copy::repeat_back(Call { inputs: &[sums], ..call })?;
     for (arg, _) in lowered.dispatches.iter_mut().flat_map(|d| &mut d.args).filter(|(arg, _)| *arg == Arg::Input(0)) {
         *arg = Arg::Scratch(0);
@@ -211,14 +260,14 @@ fn lowered([a, b]: [(Arg, &Operand); 2], call: Call<'_>, reduce: u32) -> Result<
 }
 
 /// Operand A with its batch axes spread to the output's: each matrix serves as many neighbours as it takes.
-fn shared_over_heads(a: &Operand, output: &Operand) -> Result<Operand, Refusal> {
+fn shared_over_heads(a: &Operand, arg: Arg, output: &Operand) -> Result<Operand, Refusal> {
     let mut view = a.view.clone();
     for axis in [2, 3] {
         let (own, whole) = (a.shape()[axis], output.shape()[axis]);
         if own != whole {
             view = view
                 .repeat_each(axis, whole / own)
-                .map_err(|e| Refusal(format!("{}: repeated along axis {axis}: {e}", Arg::Input(0))))?;
+                .map_err(|e| Refusal(format!("{arg}: repeated along axis {axis}: {e}")))?;
         }
     }
     Ok(Operand { view, ..a.clone() })
@@ -233,31 +282,22 @@ fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
     Ok((Scratch { dtype, layout }, operand))
 }
 
-fn dispatch(
-    a: (Arg, &Operand),
-    b: (Arg, &Operand),
-    (arg, output): (Arg, &Operand),
-    reduce: u32,
-    schedule: Schedule,
-    limits: &Limits,
-) -> Result<Dispatch, Refusal> {
+/// The schedule's constants and workgroups; the builder has all operands.
+fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Result<Dispatch, Refusal> {
     let Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share } = schedule;
-    let shader = if share > 1 { "gemm_subgroup" } else { "gemm" };
-    let mut builder = Builder::new(shader, limits)
-        .operand(a.0, a.1, Access::Read)?
-        .operand(b.0, b.1, Access::Read)?
-        .operand(arg, output, Access::Write)?
+    let [p0, p1, p2, p3] = builder.box_over(output);
+    let mut builder = builder
         .set(TILE_M, tile_m)
         .set(TILE_N, tile_n)
         .set(LANES_M, lanes_m)
         .set(LANES_N, lanes_n)
         .set(PARTS, parts)
-        .set(REDUCE, reduce);
+        .set(MATRICES, p2);
     if share > 1 {
         builder = builder.set(SHARE, share);
     }
-    let [p0, p1, p2, p3] = output.padded();
-    let matrices = p2.checked_mul(p3).ok_or_else(|| Refusal(format!("{arg}: {p2} x {p3} matrices are too many")))?;
+    let matrices = p2.checked_mul(p3);
+    let matrices = matrices.ok_or_else(|| Refusal(format!("a product: {p2} x {p3} matrices are too many")))?;
     let groups = [p1.div_ceil(tile_n * lanes_n), p0.div_ceil(4).div_ceil(tile_m * lanes_m), matrices];
     builder.workgroups(lanes_m * lanes_n, groups)
 }

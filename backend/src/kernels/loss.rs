@@ -15,7 +15,8 @@ pub(super) fn cross_entropy(call: Call<'_>) -> Result<Lowered, Refusal> {
     let layout = partial_sums(count);
     let partials =
         Operand { dtype: DType::F32, view: layout.view(), storage: StorageKind::Buffer, pitch: layout.width() };
-    let per_row = Builder::new("cross_entropy", call.limits)
+    let per_row = call
+        .builder("cross_entropy")?
         .operand(Arg::Input(0), x, Access::Read)?
         .operand(Arg::Input(1), &call.inputs[1], Access::Read)?
         .operand(Arg::Scratch(0), &partials, Access::Write)?

@@ -1,11 +1,14 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod constants;
 mod copy;
 mod dispatch;
 mod elementwise;
+mod epilogue;
 mod gather;
 mod gemm;
+mod in_place;
 mod loss;
 mod operand;
 mod optimizer;
@@ -15,12 +18,19 @@ mod rows;
 mod tests;
 mod traffic;
 mod turned;
+mod words;
 
 pub use addressing::Addressing;
+pub use constants::Constants;
+pub use dispatch::most_operands;
+pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub use in_place::works_in_place;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
+pub use words::{parameters, schedule_in_words};
 
 use dispatch::Builder;
+use epilogue::Tail;
 
 use crate::device::Limits;
 use crate::graph::{DType, Op, infer};
@@ -36,7 +46,7 @@ pub enum StorageKind {
 }
 
 /// One operand as a kernel sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// Element type.
     pub dtype: DType,
@@ -57,6 +67,8 @@ pub enum Arg {
     Output,
     /// Temporary tensor `i` of this lowering.
     Scratch(usize),
+    /// Extra operand `i` of the epilogue.
+    Extra(usize),
 }
 
 impl std::fmt::Display for Arg {
@@ -65,6 +77,7 @@ impl std::fmt::Display for Arg {
             Self::Input(i) => write!(f, "operand {i}"),
             Self::Output => write!(f, "output"),
             Self::Scratch(i) => write!(f, "scratch {i}"),
+            Self::Extra(i) => write!(f, "extra operand {i}"),
         }
     }
 }
@@ -74,8 +87,8 @@ impl std::fmt::Display for Arg {
 pub struct Dispatch {
     /// Name of the shader in `fblayout_shaders`.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// What each operand slot is bound to, with whether the shader reads and writes it.
@@ -124,27 +137,31 @@ pub struct Refusal(pub String);
 /// # Errors
 /// The operands break the op's shape rule, or one of them has a view, dtype or size that no kernel takes.
 pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> Result<Lowered, Refusal> {
+    check(op, inputs, output)?;
+    match turned::turned(op, inputs, output) {
+        Some((op, inputs, output)) => by_family(&op, Call { inputs: &inputs, output: &output, tail: None, limits }),
+        None => by_family(op, Call { inputs, output, tail: None, limits }),
+    }
+}
+
+/// That the operands satisfy the op's shape rule.
+fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
     let descriptions = inputs.iter().enumerate().map(|(i, operand)| operand.desc(Arg::Input(i)));
     let descriptions = descriptions.collect::<Result<Vec<_>, _>>()?;
-    infer(op, &descriptions, Some(output.desc(Arg::Output)?)).map_err(|e| Refusal(e.to_string()))?;
-    match turned::turned(op, inputs, output) {
-        Some((op, inputs, output)) => by_family(&op, Call { inputs: &inputs, output: &output, limits }),
-        None => by_family(op, Call { inputs, output, limits }),
-    }
+    infer(op, &descriptions, Some(output.desc(Arg::Output)?)).map(drop).map_err(|e| Refusal(e.to_string()))
 }
 
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
-        Op::MulMat => gemm::mul_mat(call),
-        Op::OutProd => gemm::out_prod(call),
-        Op::Binary(kind) => elementwise::binary(call, kind),
-        Op::Scale { scale, bias } => elementwise::scale(call, scale, bias),
-        Op::Unary(kind) => elementwise::unary(call, kind),
-        Op::SiluBack => elementwise::silu_back(call),
-        Op::TanhBack => elementwise::tanh_back(call),
-        Op::GeluBack => elementwise::gelu_back(call),
-        Op::SwiGlu => elementwise::swiglu(call),
-        Op::GeGlu => elementwise::geglu(call),
+        Op::MulMat | Op::OutProd => gemm::product(call, op),
+        Op::Binary(_)
+        | Op::Scale { .. }
+        | Op::Unary(_)
+        | Op::SiluBack
+        | Op::TanhBack
+        | Op::GeluBack
+        | Op::SwiGlu
+        | Op::GeGlu => elementwise::elementwise(call, op),
         Op::RmsNorm { eps } => rows::rms_norm(call, eps),
         Op::RmsNormBack { eps } => rows::rms_norm_back(call, eps),
         Op::Rope(ref parameters) => rope::rope(call, parameters),
@@ -163,6 +180,35 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     }
 }
 
+/// Lowers an op with what is done in the same dispatch, or says why not.
+///
+/// `inputs` are the op's operands, then those of the second product if there is one. `output` and `extras` are F32 views of the shape of
+/// the op's own result: what repeats there has axes without a digit. Extras that are stored are written like the output, those that
+/// are read may share their storage with any other operand that is read, and with the output where both have the same view.
+///
+/// # Errors
+/// As [`lower`]; or the op's kernel takes no epilogue, the epilogue breaks a rule of [`Epilogue`], or the device binds too few operands.
+pub fn lower_fused(
+    fused: &Fused,
+    inputs: &[Operand],
+    output: &Operand,
+    extras: &[Operand],
+    limits: &Limits,
+) -> Result<Lowered, Refusal> {
+    let own = inputs.len() - if fused.second.is_some() { inputs.len().min(2) } else { 0 };
+    let (first, second) = inputs.split_at(own);
+    check(&fused.op, first, output)?;
+    let tail = Tail::new(&fused.epilogue, extras, output)?;
+    let call = Call { inputs: first, output, tail, limits };
+    match fused.second {
+        None => by_family(&fused.op, call),
+        Some(product) => {
+            check(&product.op, second, output).map_err(|rule| Refusal(format!("second product: {rule}")))?;
+            gemm::pair(call, &fused.op, product, second)
+        }
+    }
+}
+
 /// Whether kernels can read an operand at all, whatever the op.
 ///
 /// # Errors
@@ -177,17 +223,37 @@ pub fn takes(operand: &Operand) -> Result<(), Refusal> {
 struct Call<'a> {
     inputs: &'a [Operand],
     output: &'a Operand,
+    /// What is done to the result before it is stored.
+    tail: Option<Tail<'a>>,
     limits: &'a Limits,
 }
 
 impl<'a> Call<'a> {
     /// A dispatch of `shader` over all inputs in order, then the output.
     fn dispatch(&self, shader: &'static str) -> Result<Builder<'a>, Refusal> {
-        let mut builder = Builder::new(shader, self.limits);
+        let mut builder = self.builder(shader)?;
         for (i, operand) in self.inputs.iter().enumerate() {
             builder = builder.operand(Arg::Input(i), operand, Access::Read)?;
         }
-        builder.operand(Arg::Output, self.output, Access::Write)
+        self.store(builder, Arg::Output, self.output)
+    }
+
+    /// A dispatch of `shader`, or of what stands for it where there is an epilogue.
+    fn builder(&self, shader: &'static str) -> Result<Builder<'a>, Refusal> {
+        let shader = match self.tail {
+            Some(tail) => tail.shader(shader, self.limits.max_storage_bindings)?,
+            None => shader,
+        };
+        Ok(Builder::new(shader, self.limits))
+    }
+
+    /// Binds what the kernel writes, and what an epilogue needs.
+    fn store(&self, builder: Builder<'a>, arg: Arg, output: &Operand) -> Result<Builder<'a>, Refusal> {
+        let builder = builder.operand(arg, output, Access::Write)?;
+        match self.tail {
+            Some(tail) => tail.bind(builder),
+            None => Ok(builder),
+        }
     }
 }
 

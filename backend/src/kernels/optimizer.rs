@@ -1,13 +1,13 @@
 //! Optimizer steps, in place: shader `adamw`.
 
-use super::dispatch::Builder;
 use super::{Access, Arg, Call, Lowered, Refusal};
 
 pub(super) fn adamw(call: Call<'_>) -> Result<Lowered, Refusal> {
     let [w, g, m, v, parameters] = call.inputs else {
         return Err(Refusal(format!("AdamW has 5 operands, {} given", call.inputs.len())));
     };
-    let dispatch = Builder::new("adamw", call.limits)
+    let dispatch = call
+        .builder("adamw")?
         .operand(Arg::Input(0), w, Access::ReadWrite)?
         .operand(Arg::Input(1), g, Access::Read)?
         .operand(Arg::Input(2), m, Access::ReadWrite)?

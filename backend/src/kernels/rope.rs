@@ -4,7 +4,7 @@ use super::{Arg, Call, Lowered, Refusal};
 use crate::graph::{Rope, RopeMode};
 
 const NEOX: u32 = 16;
-const N_DIMS: u32 = 17;
+pub(super) const N_DIMS: u32 = 17;
 const FREQ_SCALE: u32 = 18;
 const EXT_FACTOR: u32 = 19;
 const RAMP_LOW: u32 = 20;

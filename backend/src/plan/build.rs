@@ -5,16 +5,24 @@
 //! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
 //! window to a dense one; each with its reason in the report.
 
+mod groups;
+mod operands;
+
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::device::Limits;
 use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
-use crate::kernels::{self, Arg, Lowered, Operand};
-use crate::layout::View;
+use crate::kernels::{self, Arg, Lowered};
 
-use super::ladder::{Chain, Ladder};
+use super::fusion::Groups;
+use super::ladder::Ladder;
+use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
-use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
+use super::{
+    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, in_place, memory,
+};
+use operands::{Found, Placed};
 
 /// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
@@ -23,12 +31,13 @@ pub fn plan(
     options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    Draft::new(graph, limits, options, &Layouts::default())?.finish(footprint)
+    let groups = Groups::of(graph, limits, options.policy.fusion());
+    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &groups)?.finish(footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    Draft::new(graph, limits, options, &Layouts::default()).map(drop)
+    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &Groups::default()).map(drop)
 }
 
 /// A plan without memory and barriers.
@@ -36,15 +45,22 @@ pub(super) struct Draft {
     slots: Vec<Slot>,
     steps: Vec<Step>,
     transforms: Vec<Transform>,
+    /// Whether outputs may take over the storage of operands.
+    in_place: bool,
 }
 
 impl Draft {
-    /// Walks a graph, with chosen layouts of computed values.
-    pub fn new(graph: &Graph, limits: &Limits, options: PlanOptions, layouts: &Layouts) -> Result<Self, PlanError> {
-        let mut builder = Builder::new(graph, limits, options, layouts);
+    /// Walks a graph, with chosen layouts of computed values and nodes that run as one where kernels can.
+    pub fn new(
+        graph: &Graph,
+        lowerings: &mut Lowerings,
+        layouts: &Layouts,
+        groups: &Groups,
+    ) -> Result<Self, PlanError> {
+        let mut builder = Builder::new(graph, lowerings, layouts, groups);
         builder.nodes()?;
-        let Builder { slots, steps, transforms, .. } = builder;
-        Ok(Self { slots, steps, transforms })
+        let Builder { slots, steps, transforms, options, .. } = builder;
+        Ok(Self { slots, steps, transforms, in_place: !options.apart })
     }
 
     /// The dispatches.
@@ -54,39 +70,48 @@ impl Draft {
 
     /// Places memory and barriers.
     pub fn finish(self, footprint: &impl Footprint) -> Result<Plan, PlanError> {
-        let Self { mut slots, mut steps, transforms } = self;
+        let Self { mut slots, mut steps, transforms, in_place } = self;
         for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
             slot.live = live;
         }
-        let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
-        let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+        let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
+        let mut report = Report { transforms, dispatches: steps.len(), ..Report::default() };
+        if in_place {
+            let apart = memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+            report.in_place = in_place::take_over(&mut slots, &mut steps);
+            report.in_place_bytes = apart - memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+        }
+        let sizes = sizes(&slots)?;
+        let arena = memory::assign(&mut slots, &sizes, footprint.block_bytes());
         hazards::place(&mut steps, &slots, &sizes);
-        let mut report = Report {
-            transforms,
-            dispatches: steps.len(),
-            barriers: steps.iter().filter(|s| s.barrier).count(),
-            arena_bytes: buffer_arena + image_arena,
-            peak: memory::peak(&slots, &sizes, &steps),
-            ..Report::default()
-        };
-        for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
-            match s.owner {
-                Owner::External(_) => report.external_bytes += bytes,
-                Owner::Kept(_) => report.kept_bytes += bytes,
+        report.barriers = steps.iter().filter(|s| s.barrier).count();
+        report.peak = memory::peak(&slots, &sizes, &steps);
+        for (slot, Size { bytes, .. }) in slots.iter().zip(sizes) {
+            let Home { kind, width, height, .. } = slot.home;
+            let alone = || footprint.alone(kind, width, height).map_err(|why| no_home(slot, why));
+            match slot.owner {
+                Owner::External(_) => report.external_bytes += alone()?,
+                Owner::Kept(_) => report.kept_bytes += alone()?,
                 Owner::Arena { .. } => report.unaliased_bytes += bytes,
             }
         }
-        Ok(Plan { slots, steps, buffer_arena, image_arena, report })
+        for &bytes in &arena {
+            report.arena_bytes += footprint.block(bytes).map_err(|why| PlanError::Arena { bytes, why })?;
+        }
+        Ok(Plan { slots, steps, arena, report })
     }
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
-    let Home { dtype, layout, kind, width, height } = &slot.home;
-    footprint.size(*kind, *width, *height).map_err(|why| {
-        let mut shape = [1; 4];
-        shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
-        PlanError::Home { dtype: *dtype, shape, why }
-    })
+    let Home { kind, width, height, .. } = slot.home;
+    footprint.size(kind, width, height).map_err(|why| no_home(slot, why))
+}
+
+fn no_home(slot: &Slot, why: String) -> PlanError {
+    let Home { dtype, layout, .. } = &slot.home;
+    let mut shape = [1; 4];
+    shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
+    PlanError::Home { dtype: *dtype, shape, why }
 }
 
 /// First and last step of every slot that a step touches.
@@ -101,38 +126,37 @@ fn lifetimes(steps: &[Step]) -> Vec<(usize, usize)> {
     live
 }
 
-/// Where a value is found: a storage and the value's axes over its positions.
-#[derive(Clone)]
+/// A storage, and a place in it.
+#[derive(Clone, Copy)]
 struct Bound {
     slot: usize,
-    view: View,
-    /// The node whose copy was not made, when the positions belong to another value.
-    elided: Option<Elided>,
+    at: Place,
 }
 
-/// An operand where its reader finds it, and what became of the window that it is; nothing to tell of a whole value.
-struct Placed {
-    bound: Bound,
-    verdict: Option<Verdict>,
+/// What a dispatch is bound to.
+struct Operands<'a> {
+    inputs: &'a [Bound],
+    extras: &'a [Bound],
+    output: &'a Bound,
+    /// Nodes that are done with the one at work.
+    fused: &'a [usize],
 }
 
-#[derive(Clone)]
-struct Elided {
-    /// Index into the report's transforms.
-    transform: usize,
-    label: String,
-    chain: Chain,
-    /// Whether a kernel can read all of it as it stands. If not, all of its readers can read what they want.
-    is_readable: bool,
+impl<'a> Operands<'a> {
+    /// Those of an op by itself.
+    fn of(inputs: &'a [Bound], output: &'a Bound) -> Self {
+        Self { inputs, extras: &[], output, fused: &[] }
+    }
 }
 
 struct Builder<'a> {
     graph: &'a Graph,
-    limits: &'a Limits,
+    lowerings: &'a mut Lowerings,
     options: PlanOptions,
     layouts: &'a Layouts,
+    groups: &'a Groups,
     ladder: Ladder<'a>,
-    values: Vec<Option<Bound>>,
+    values: Vec<Option<Found>>,
     /// Number of the node at work.
     at: usize,
     /// Windows that were copied because no reader could use their coordinates.
@@ -143,13 +167,15 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, limits: &'a Limits, options: PlanOptions, layouts: &'a Layouts) -> Self {
+    fn new(graph: &'a Graph, lowerings: &'a mut Lowerings, layouts: &'a Layouts, groups: &'a Groups) -> Self {
+        let ladder = Ladder::new(graph, lowerings.options());
         Self {
             graph,
-            limits,
-            options,
+            options: lowerings.options(),
+            lowerings,
             layouts,
-            ladder: Ladder::new(graph, limits, options),
+            groups,
+            ladder,
             values: vec![None; graph.values.len()],
             at: 0,
             dense_windows: HashMap::new(),
@@ -160,15 +186,21 @@ impl<'a> Builder<'a> {
     }
 
     fn nodes(&mut self) -> Result<(), PlanError> {
-        let graph = self.graph;
-        graph.nodes.iter().enumerate().try_for_each(|(at, node)| {
-            self.at = at;
-            self.node(node)
+        let groups = self.groups;
+        (0..self.graph.nodes.len()).filter(|&at| !groups.absorbs(at)).try_for_each(|at| {
+            let Some(group) = groups.at(at) else { return self.alone(at) };
+            self.together(group)?;
+            group.after.iter().try_for_each(|&at| self.alone(at))
         })
     }
 
+    fn alone(&mut self, at: usize) -> Result<(), PlanError> {
+        self.at = at;
+        self.node(&self.graph.nodes[at])
+    }
+
     fn node(&mut self, node: &Node) -> Result<(), PlanError> {
-        let label = format!("{} {}", node.op.row().name, node.name);
+        let label = [node.op.row().name, " ", &node.name].concat();
         if node.op == Op::Copy && self.elide(node, &label)? {
             return Ok(());
         }
@@ -176,14 +208,13 @@ impl<'a> Builder<'a> {
         // A copy is how a view is moved: it reads every one.
         let placed = |input| if node.op == Op::Copy { self.window(input, &label) } else { self.placed(input, &label) };
         let mut inputs = node.inputs.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
-        let output = self.value(node.output)?;
-        let out = self.operand(&output);
-        let mut lowered = self.lower(node, &inputs, &out);
+        let output = self.made(node.output, "it is written")?;
+        let mut lowered = self.lower(node, &inputs, output.at);
         for (i, input) in node.inputs.iter().enumerate() {
             let Err(refusal) = &lowered else { break };
             if !self.is_home(input) {
                 inputs[i] = self.dense(input, &label, refusal)?;
-                lowered = self.lower(node, &inputs, &out);
+                lowered = self.lower(node, &inputs, output.at);
             }
         }
         let lowered = lowered.map_err(|why| PlanError::Node { node: label.clone(), why })?;
@@ -191,233 +222,40 @@ impl<'a> Builder<'a> {
             self.record(input, &label, verdict);
         }
         let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
-        self.emit(&label, node.op == Op::Copy, lowered, &inputs, &output);
+        self.emit(&label, node.op == Op::Copy, &lowered, Operands::of(&inputs, &output));
         Ok(())
-    }
-
-    /// An operand where the policy wants it: as coordinates, or as a dense copy.
-    fn placed(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
-        let value = self.get(input.value);
-        let kind = kind_of(input, value);
-        let whole = input.is_whole(&value.shape);
-        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
-            self.window(input, label)
-        } else {
-            self.dense(input, label, "the policy reads no such view")
-        }
     }
 
     /// Whether an operand is all of a value in the value's own home.
     fn is_home(&self, input: &graph::Operand) -> bool {
-        let elided = self.values[input.value.index()].as_ref().is_some_and(|b| b.elided.is_some());
-        input.is_whole(&self.get(input.value).shape) && !elided
+        input.is_whole(&self.get(input.value).shape) && !self.is_elided(input.value)
+    }
+
+    fn is_elided(&self, id: ValueId) -> bool {
+        matches!(self.values[id.index()], Some(Found::Elided { .. }))
     }
 
     fn get(&self, id: ValueId) -> &'a Value {
         &self.graph.values[id.index()]
     }
 
-    fn lower(&self, node: &Node, inputs: &[Placed], output: &Operand) -> Result<Lowered, String> {
-        let operands: Vec<Operand> = inputs.iter().map(|placed| self.operand(&placed.bound)).collect();
-        kernels::lower(&node.op, &operands, output, self.limits).map_err(|r| r.0)
+    fn lower(&mut self, node: &Node, inputs: &[Placed], output: Place) -> Result<Arc<Lowered>, String> {
+        self.lowerings.lower(&node.op, inputs.iter().map(|placed| placed.bound.at), output)
     }
 
-    /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
-    fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
-        let input = &node.inputs[0];
-        let to = self.get(node.output);
-        let transform = Transform {
-            node: label.to_owned(),
-            kind: TransformKind::Copy,
-            bytes: to.desc().bytes(),
-            verdict: Verdict::Eliminated,
-        };
-        if let Some(reason) = self.ladder.must_copy(node) {
-            self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
-            return Ok(false);
+    /// Where a value is; it gets its home when it is met for the first time.
+    fn value(&mut self, id: ValueId) -> Result<Found, PlanError> {
+        if let Some(found) = self.values[id.index()] {
+            return Ok(found);
         }
-        let mut source = self.value(input.value)?;
-        let mut elided = self.positions(&source, input, node.output);
-        if let Err(why) = elided {
-            // The copy is made, or from what its window is copied to.
-            let Placed { bound, verdict } = self.window(input, label)?;
-            self.record(input, label, verdict);
-            source = bound;
-            let all = graph::Operand::whole(input.value, input.shape);
-            elided = self.positions(&Bound { elided: None, ..source.clone() }, &all, node.output).map_err(|_| why);
-        } else if !input.is_whole(&self.get(input.value).shape) {
-            self.record(input, label, Some(Verdict::Eliminated));
-        }
-        match elided {
-            Ok((view, chain, is_readable)) => {
-                let elided = Elided { transform: self.transforms.len(), label: label.to_owned(), chain, is_readable };
-                self.transforms.push(transform);
-                self.values[node.output.index()] = Some(Bound { slot: source.slot, view, elided: Some(elided) });
-                Ok(true)
-            }
-            Err(why) => {
-                self.transforms.push(Transform { verdict: Verdict::Explicit(why), ..transform });
-                Ok(false)
-            }
-        }
-    }
-
-    /// What stands for a copy of a window: positions of its source, by their chain, and whether a kernel reads all of them. A reader
-    /// may yet need the copy made, from these very positions, unless every one sees what it wants.
-    fn positions(&self, source: &Bound, input: &graph::Operand, copy: ValueId) -> Result<(View, Chain, bool), String> {
-        let to = self.get(copy);
-        let before = source.elided.as_ref().map(|elided| &elided.chain);
-        let chain = Chain::of_copy(&source.view, before, input, &to.shape).map_err(|e| e.to_string())?;
-        let readable = chain.view().map_err(|e| e.to_string()).and_then(|view| {
-            let bound = Bound { slot: source.slot, view: view.clone(), elided: None };
-            self.copyable(&bound, to).map(|()| view)
-        });
-        match readable {
-            Ok(view) => Ok((view, chain, true)),
-            Err(_) if self.ladder.is_seen(copy, &self.slots[source.slot].home, &chain) => {
-                Ok((source.view.clone(), chain, false))
-            }
-            Err(why) => Err(why),
-        }
-    }
-
-    /// Whether a kernel can copy these positions to a home of the value's own.
-    fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
-        let home = Home::of(value.dtype, &value.shape, self.limits, self.options).map_err(|e| e.to_string())?;
-        kernels::lower(&Op::Copy, &[self.operand(bound)], &home.operand(&home.layout.view()), self.limits)
-            .map(drop)
-            .map_err(|r| r.0)
-    }
-
-    /// An operand as coordinates, where any R-Tile allows it.
-    fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
-        if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(Placed { bound: bound.clone(), verdict: None });
-        }
-        let bound = self.value(input.value)?;
-        if input.is_whole(&self.get(input.value).shape) {
-            return match &bound.elided {
-                Some(elided) if !elided.is_readable => self.materialise(input.value, "no kernel reads all of it"),
-                _ => Ok(bound),
-            }
-            .map(|bound| Placed { bound, verdict: None });
-        }
-        let seen = |this: &Self, bound: Bound| {
-            let home = &this.slots[bound.slot].home;
-            let view = match &bound.elided {
-                None => this.ladder.window(home, &bound.view, input)?,
-                Some(elided) => this.ladder.window_of_chain(home, &elided.chain, input)?,
-            };
-            Ok(Placed { bound: Bound { view, ..bound }, verdict: Some(Verdict::Eliminated) })
-        };
-        let why: String = match seen(self, bound.clone()) {
-            Ok(placed) => return Ok(placed),
-            Err(why) => why,
-        };
-        if bound.elided.is_some() {
-            let made = self.materialise(input.value, &why)?;
-            if let Ok(placed) = seen(self, made) {
-                return Ok(placed);
-            }
-        }
-        self.rehome(input, label, &why)
-    }
-
-    /// Copies a value to another home, whose cuts fit the window.
-    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
-        let value = self.get(input.value);
-        let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
-        if value.dtype.quant_texels().is_some() {
-            return Err(fail(why.to_owned()));
-        }
-        let Some((home, window)) = self.ladder.home_of_copy(input) else {
-            let Value { shape, .. } = value;
-            let graph::Operand { shape: window, strides, .. } = input;
-            return Err(fail(format!(
-                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
-            )));
-        };
-        let source = self.value(input.value)?;
-        let copy = match self.copy_to(&source, home.clone(), label) {
-            // Another shape and other lanes take a copy each.
-            Err(_) => {
-                let mut shape = [1; 4];
-                shape.iter_mut().zip(home.layout.extents()).for_each(|(extent, n)| *extent = n);
-                let regrouped = Home::of(value.dtype, &shape, self.limits, self.options)?;
-                let regrouped = self.copy_to(&source, regrouped, label)?;
-                self.copy_to(&regrouped, home, label)?
-            }
-            copied => copied?,
-        };
-        Ok(self.copied(input, Bound { view: window, ..copy }, why))
-    }
-
-    /// A dense copy of a window, in the home of the window's shape.
-    fn dense(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
-        if input.is_whole(&self.get(input.value).shape) {
-            return Ok(Placed { bound: self.materialise(input.value, why)?, verdict: None });
-        }
-        if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(Placed { bound: bound.clone(), verdict: None });
-        }
-        let dtype = self.get(input.value).dtype;
-        let home = Home::of(dtype, &input.shape, self.limits, self.options)?;
-        let source = self.window(input, label)?.bound;
-        let bound = match self.copy_to(&source, home.clone(), label) {
-            Err(_) if source.elided.is_some() => {
-                self.materialise(input.value, why)?;
-                let source = self.window(input, label)?.bound;
-                self.copy_to(&source, home, label)?
-            }
-            copied => copied?,
-        };
-        Ok(self.copied(input, bound, why))
-    }
-
-    /// A window that was copied. Later readers share the copy, unless the value changes in between.
-    fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
-        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
-            self.dense_windows.insert(*input, bound.clone());
-        }
-        Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
-    }
-
-    /// Makes the copy that was elided, now that a reader cannot do without.
-    fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
-        let source = self.value(value)?;
-        let Some(elided) = source.elided.clone() else { return Ok(source) };
-        if !elided.is_readable {
-            return Err(PlanError::Node { node: elided.label, why: why.to_owned() });
-        }
-        let home = self.ladder.home(value, None)?;
-        let bound = self.copy_to(&source, home, &elided.label)?;
-        self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
-        self.values[value.index()] = Some(bound.clone());
-        Ok(bound)
-    }
-
-    fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let to = home.operand(&home.layout.view());
-        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &to, self.limits)
-            .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
-        let dense = self.slot(home, Owner::Arena { offset: 0 });
-        self.emit(label, true, lowered, std::slice::from_ref(source), &dense);
-        Ok(dense)
-    }
-
-    /// The home of a value met for the first time.
-    fn value(&mut self, id: ValueId) -> Result<Bound, PlanError> {
-        if let Some(bound) = &self.values[id.index()] {
-            return Ok(bound.clone());
-        }
-        let bound = self.allocate(id)?;
-        self.values[id.index()] = Some(bound.clone());
-        Ok(bound)
+        let found = Found::Made(self.allocate(id)?);
+        self.values[id.index()] = Some(found);
+        Ok(found)
     }
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let home = self.ladder.home(id, self.layouts.of(id))?;
+        let Homed { home, place } = self.ladder.home(self.lowerings, id, self.layouts.of(id))?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {
@@ -425,44 +263,41 @@ impl<'a> Builder<'a> {
         } else {
             Owner::Arena { offset: 0 }
         };
-        Ok(self.slot(home, owner))
+        Ok(Bound { slot: self.slot(Home::clone(&home), owner), at: place })
     }
 
-    fn slot(&mut self, home: Home, owner: Owner) -> Bound {
-        let view = home.layout.view();
+    fn slot(&mut self, home: Home, owner: Owner) -> usize {
         self.slots.push(Slot { home, owner, live: (0, 0) });
-        Bound { slot: self.slots.len() - 1, view, elided: None }
+        self.slots.len() - 1
     }
 
-    fn operand(&self, bound: &Bound) -> Operand {
-        self.slots[bound.slot].home.operand(&bound.view)
-    }
-
-    fn emit(&mut self, label: &str, conversion: bool, lowered: Lowered, inputs: &[Bound], output: &Bound) {
+    fn emit(&mut self, label: &str, conversion: bool, lowered: &Lowered, operands: Operands<'_>) {
+        let Operands { inputs, extras, output, fused } = operands;
         let scratch: Vec<usize> = lowered
             .scratch
-            .into_iter()
+            .iter()
             .map(|s| {
-                let (width, height) = (s.layout.width(), s.layout.height());
+                let (width, height, layout) = (s.layout.width(), s.layout.height(), s.layout.clone());
                 let kind = kernels::StorageKind::Buffer;
-                self.slot(Home { dtype: s.dtype, layout: s.layout, kind, width, height }, Owner::Arena { offset: 0 })
-                    .slot
+                self.slot(Home { dtype: s.dtype, layout, kind, width, height }, Owner::Arena { offset: 0 })
             })
             .collect();
-        for d in lowered.dispatches {
+        for d in &lowered.dispatches {
             let slot = |arg| match arg {
                 Arg::Input(i) => inputs[i].slot,
                 Arg::Output => output.slot,
+                Arg::Extra(i) => extras[i].slot,
                 Arg::Scratch(i) => scratch[i],
             };
             self.steps.push(Step {
                 label: label.to_owned(),
                 node: self.at,
+                fused: fused.to_vec(),
                 conversion,
                 shader: d.shader,
-                constants: d.constants,
+                constants: d.constants.clone(),
                 groups: d.groups,
-                args: d.args.into_iter().map(|(arg, access)| (slot(arg), access)).collect(),
+                args: d.args.iter().map(|&(arg, access)| (slot(arg), access)).collect(),
                 barrier: false,
                 discard: Vec::new(),
             });

@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::device::{Case, Profile};
 use crate::graph::{self, Graph};
-use crate::kernels::{self, Access, Addressing, StorageKind, Traffic};
+use crate::kernels::{self, Access, Addressing, Constants, StorageKind, Traffic};
 use crate::layout::{Coverage, LineShape, Loads, Ops};
 
 use super::{Plan, Step, TEXEL_BYTES};
@@ -165,11 +165,11 @@ pub(super) struct Prices<'a> {
 type Addresses = HashMap<(Addressing, [bool; 4]), Ops>;
 
 /// What loads of an operand cover, for a number of lines of its own in the cache: dispatches that differ in one operand share those of
-/// the others.
+/// the others, and so do operands that are alike where the loads reach.
 type Coverages = HashMap<(Loads, Addressing, usize), Coverage>;
 
 /// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
-type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
+type Kind = (&'static str, Constants, [u32; 3], u64);
 
 impl<'a> Prices<'a> {
     /// Prices of a machine, of which nothing is known yet.
@@ -191,7 +191,8 @@ impl<'a> Prices<'a> {
             if first {
                 done = Some(step.node);
             }
-            let flops = if first { flops_of(graph, step.node) } else { 0 };
+            let nodes = || [step.node].into_iter().chain(step.fused.iter().copied());
+            let flops = if first { nodes().map(|node| flops_of(graph, node)).sum() } else { 0 };
             let key = (step.shader, step.constants.clone(), step.groups, flops);
             let price = || self.machine.dispatch(step, flops, &mut self.coverages, &mut self.addresses);
             let alike = *self.known.entry(key).or_insert_with(price);
@@ -201,7 +202,7 @@ impl<'a> Prices<'a> {
     }
 }
 
-fn flops_of(graph: &Graph, node: usize) -> u64 {
+pub(super) fn flops_of(graph: &Graph, node: usize) -> u64 {
     let node = &graph.nodes[node];
     let describe = |o: &graph::Operand| graph::Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape };
     let inputs: Vec<graph::Desc> = node.inputs.iter().map(describe).collect();
@@ -237,14 +238,11 @@ impl Machine<'_> {
             let line = line(p, t.addressing.storage);
             let lines = case.more(p.l1_bytes) / f64::from(p.line_bytes);
             let own = lines / case.less(p.interleaved_subgroups) / traffic.len() as f64;
-            let extents = t.addressing.extents;
-            let cover = || {
-                t.loads.coverage(line, own as usize, |index| {
-                    (0..4).all(|axis| index[axis] < extents[axis]).then(|| t.addressing.place(index))
-                })
-            };
-            let key = (t.loads.clone(), t.addressing.clone(), own as usize);
-            let coverage = *coverages.entry(key).or_insert_with(cover);
+            let key = (t.loads.essential(), t.addressing.within(t.loads.reach(), line), own as usize);
+            let coverage = *coverages.entry(key).or_insert_with_key(|(loads, at, own)| {
+                let places = at.places();
+                loads.coverage(line, *own, |index| places.of(index))
+            });
             // Only the first texel of a quantized slot was looked at; the others lie beside it.
             let beside = f64::from(t.addressing.dtype.quant_texels().unwrap_or(1));
             let efficiency = (coverage.efficiency(line) * beside).min(1.0);

@@ -3,13 +3,20 @@
 mod bound;
 mod build;
 mod candidates;
+mod chain;
 mod cost;
+mod dirty;
+mod fusion;
 mod hazards;
 mod home;
+mod in_place;
 mod ladder;
+mod lowering;
 mod memory;
 mod pack;
+mod planner;
 mod policy;
+mod recompute;
 mod report;
 mod select;
 #[cfg(test)]
@@ -19,15 +26,18 @@ pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
+pub use dirty::{Causes, Change, ChangeError};
 pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
+pub use planner::Planner;
 pub use policy::Policy;
+pub use recompute::{Budget, Recompute, Recomputed, Rewritten};
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
-pub use select::{Certificate, Selection, Selector, select};
+pub use select::{Certificate, Choice, Selection, Selector, select};
 
 use crate::graph::{DType, Shape, ValueId};
-use crate::kernels::Access;
+use crate::kernels::{Access, Constants};
 
 /// Why no plan exists.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -50,6 +60,22 @@ pub enum PlanError {
         /// The operand and the rule.
         why: String,
     },
+    /// A block of the arena cannot be allocated.
+    #[error("an arena block of {bytes} bytes: {why}")]
+    Arena {
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        why: String,
+    },
+    /// Recomputing cannot bring a plan within a budget.
+    #[error("a budget of {budget} bytes cannot be met: recomputing needs at least {smallest} bytes")]
+    Budget {
+        /// Bytes asked for.
+        budget: u64,
+        /// The smallest budget that is met.
+        smallest: u64,
+    },
 }
 
 /// Who owns the memory of a slot.
@@ -59,9 +85,9 @@ pub enum Owner {
     External(ValueId),
     /// A result that outlives the run; its memory is its own.
     Kept(ValueId),
-    /// A range of the arena of the slot's storage kind, shared with slots of other lifetimes.
+    /// A range of the arena, shared with slots of other lifetimes.
     Arena {
-        /// Byte offset in the arena.
+        /// Byte offset in the arena, counted through its blocks.
         offset: u64,
     },
 }
@@ -84,12 +110,14 @@ pub struct Step {
     pub label: String,
     /// The node of the graph that it works for.
     pub node: usize,
+    /// Other nodes that it does with it.
+    pub fused: Vec<usize>,
     /// True when it only moves bytes: a copy of the host, or one that a reader cannot do without.
     pub conversion: bool,
     /// Name of the shader.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// Slot and access of each shader operand.
@@ -107,10 +135,8 @@ pub struct Plan {
     pub slots: Vec<Slot>,
     /// Dispatches in order.
     pub steps: Vec<Step>,
-    /// Bytes of the buffer arena.
-    pub buffer_arena: u64,
-    /// Bytes of the image arena.
-    pub image_arena: u64,
+    /// Bytes of the arena's blocks. A storage lies within one.
+    pub arena: Vec<u64>,
     /// What vanished, what did not, and why.
     pub report: Report,
 }

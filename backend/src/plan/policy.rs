@@ -1,6 +1,7 @@
 //! What a planner may do about layouts: ours, and what the neighbours do, in one binary so that they can be compared.
 
 use super::TransformKind;
+use super::fusion::Fusion;
 
 /// How layouts and transforms are treated. Every policy computes the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
@@ -10,6 +11,8 @@ pub enum Policy {
     LayoutReuse,
     /// Layouts converted wherever an op asks for one (as TFLite does): every view is copied for every reader.
     ConvertAlways,
+    /// Row-major homes, permuted and transposed operands copied once, elementwise ops run behind the kernel before them (as TVM does).
+    FusedElementwise,
     /// Row-major homes that kernels read through strides; copies that the host wrote are made.
     HonestRowmajor,
     /// R-Tile homes; copies that the host wrote are made.
@@ -19,34 +22,49 @@ pub enum Policy {
     #[default]
     #[serde(rename = "rtile+maps")]
     RTileMaps,
+    /// The same, and every node that can runs with the kernel before it.
+    Full,
 }
 
 impl Policy {
     /// All of them, by the names they parse from.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("layout-reuse", Self::LayoutReuse),
         ("convert-always", Self::ConvertAlways),
+        ("fused-elementwise", Self::FusedElementwise),
         ("honest-rowmajor", Self::HonestRowmajor),
         ("rtile", Self::RTile),
         ("rtile+maps", Self::RTileMaps),
+        ("full", Self::Full),
     ];
 
     /// Whether homes are tiled; otherwise each row lies by itself.
     pub(super) fn tiles(self) -> bool {
-        matches!(self, Self::RTile | Self::RTileMaps)
+        matches!(self, Self::RTile | Self::RTileMaps | Self::Full)
+    }
+
+    /// What runs together.
+    pub(super) fn fusion(self) -> Fusion {
+        match self {
+            Self::FusedElementwise => Fusion::Elementwise,
+            Self::Full => Fusion::All,
+            Self::LayoutReuse | Self::ConvertAlways | Self::HonestRowmajor | Self::RTile | Self::RTileMaps => {
+                Fusion::Off
+            }
+        }
     }
 
     /// Whether a host's copy may be the positions of what it copies.
     pub(super) fn elides_copies(self) -> bool {
-        self == Self::RTileMaps
+        matches!(self, Self::RTileMaps | Self::Full)
     }
 
     /// Whether a reader takes such a view as coordinates.
     pub(super) fn absorbs(self, kind: TransformKind) -> bool {
         match self {
-            Self::LayoutReuse => matches!(kind, TransformKind::Reshape | TransformKind::Slice),
+            Self::LayoutReuse | Self::FusedElementwise => matches!(kind, TransformKind::Reshape | TransformKind::Slice),
             Self::ConvertAlways => false,
-            Self::HonestRowmajor | Self::RTile | Self::RTileMaps => true,
+            Self::HonestRowmajor | Self::RTile | Self::RTileMaps | Self::Full => true,
         }
     }
 

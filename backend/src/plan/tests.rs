@@ -2,7 +2,10 @@
 
 mod candidates;
 mod cost;
+mod fusion;
+mod in_place;
 mod ladder;
+mod replan;
 mod select;
 
 use crate::device::Limits;

@@ -3,6 +3,7 @@
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod fused;
 mod gather;
 mod gemm;
 mod optimizer;
@@ -10,6 +11,7 @@ mod repeat;
 mod rope;
 mod rows;
 
+pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
 
 use fblayout::graph::{Family, Operand};

@@ -96,7 +96,7 @@ fn check_arguments(op: &Op, lowered: &Lowered, inputs: usize) {
             Arg::Input(i) if updated.contains(i) => Access::ReadWrite,
             Arg::Input(_) => Access::Read,
             Arg::Output => Access::Write,
-            Arg::Scratch(_) => continue,
+            Arg::Scratch(_) | Arg::Extra(_) => continue,
         };
         assert_eq!(*access, expected, "{op:?} {arg}");
     }

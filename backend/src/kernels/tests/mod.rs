@@ -2,6 +2,7 @@
 //! and what every op becomes.
 
 mod addressing;
+mod epilogue;
 mod lowering;
 
 use super::{Operand, StorageKind};

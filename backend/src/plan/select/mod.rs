@@ -5,6 +5,7 @@
 
 mod certificate;
 mod chains;
+mod choice;
 mod cluster;
 mod instance;
 mod pbqp;
@@ -13,17 +14,22 @@ mod problem;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 pub use certificate::Certificate;
+pub use choice::Choice;
 
 use crate::device::{Case, Limits, Profile};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Desc, Graph, ValueId};
 
 use super::build::Draft;
 use super::cost::Prices;
-use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Tile};
+use super::fusion::Groups;
+use super::lowering::Lowerings;
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Tile};
 
-use instance::{Instance, Target};
+use cluster::Samples;
+use instance::{Choices, Instance};
 use problem::{Problem, Solution};
 
 /// Tiles of computed values; the rule decides for all others.
@@ -106,25 +112,82 @@ pub fn select(
     profile: &Profile,
     selector: Selector,
 ) -> Result<Plan, PlanError> {
-    let rule = Draft::new(graph, limits, options, &Layouts::default())?;
-    if selector == Selector::Rule {
-        return rule.finish(footprint);
+    Planner::new(limits, options, Some((selector, profile))).plan(graph, footprint)
+}
+
+/// What is known of tensors and clusters on a machine. It follows from them alone, so that the next graph may use it.
+pub(super) struct Tables<'p> {
+    profile: &'p Profile,
+    prices: Prices<'p>,
+    tiles: Choices,
+    samples: Samples,
+}
+
+impl<'p> Tables<'p> {
+    /// Nothing is known yet.
+    pub fn new(profile: &'p Profile) -> Self {
+        Self {
+            profile,
+            prices: Prices::new(profile, Case::Middle),
+            tiles: Choices::default(),
+            samples: Samples::default(),
+        }
     }
-    match faster(graph, Target { limits, options, profile }, selector, &rule).map(|draft| draft.finish(footprint)) {
-        Some(Ok(plan)) => Ok(plan),
-        // Whatever the rule can plan is planned.
-        None | Some(Err(_)) => rule.finish(footprint),
+
+    /// The tiles that a tensor can have, the rule's first.
+    pub fn tiles(&mut self, desc: Desc, lowerings: &mut Lowerings) -> Arc<[Tile]> {
+        self.tiles.of(desc, lowerings, self.profile)
+    }
+
+    /// The machine.
+    pub fn profile(&self) -> &'p Profile {
+        self.profile
+    }
+
+    /// The draft that a selector finds, if there is one and it is faster than the rule's.
+    pub fn faster(
+        &mut self,
+        graph: &Graph,
+        groups: &Groups,
+        lowerings: &mut Lowerings,
+        selector: Selector,
+        rule: &Draft,
+    ) -> Option<Draft> {
+        let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
+        let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
+        let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
+        let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&self.prices.of(graph, draft.steps()));
+        (seconds(&chosen) < seconds(rule)).then_some(chosen)
     }
 }
 
-/// The draft that a selector finds, if there is one and it is faster than the rule's.
-fn faster(graph: &Graph, target: Target<'_>, selector: Selector, rule: &Draft) -> Option<Draft> {
-    let mut prices = Prices::new(target.profile, Case::Middle);
-    let instance = Instance::new(graph, rule.steps(), target, &mut prices).ok()?;
-    let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-    let chosen = Draft::new(graph, target.limits, target.options, &layouts).ok()?;
-    let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&prices.of(graph, draft.steps()));
-    (seconds(&chosen) < seconds(rule)).then_some(chosen)
+/// The problem of a graph, to be solved one way or another.
+pub(super) struct Selecting(Instance);
+
+impl Selecting {
+    /// Reads the problem off a graph.
+    pub fn new(graph: &Graph, lowerings: &mut Lowerings, tables: &mut Tables<'_>) -> Result<Self, PlanError> {
+        let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
+        let rule = Draft::new(graph, lowerings, &Layouts::default(), &groups)?;
+        Instance::new(graph, &groups, rule.steps(), lowerings, tables).map(Self)
+    }
+
+    /// The tile that every tensor with a choice gets.
+    pub fn tiles(&self, selector: Selector) -> HashMap<ValueId, Tile> {
+        self.0.tiles(&selector.solve(&self.0.problem).assignment).collect()
+    }
+
+    /// Simulated seconds of what a selector chooses, and what no choice is below.
+    pub fn cost(&self, selector: Selector) -> (f64, f64) {
+        let Solution { cost, lower_bound, .. } = selector.solve(&self.0.problem);
+        (self.0.rule + cost, self.0.rule + lower_bound)
+    }
+
+    /// The problem in which these tensors have these tiles, where they can.
+    pub fn keeping(mut self, tiles: &HashMap<ValueId, Tile>) -> Self {
+        self.0.keep(tiles);
+        self
+    }
 }
 
 /// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract
@@ -167,10 +230,10 @@ impl Selection {
         profile: &Profile,
         selector: Selector,
     ) -> Result<Self, PlanError> {
-        let draft = Draft::new(graph, limits, options, &Layouts::default())?;
-        let mut prices = Prices::new(profile, Case::Middle);
-        let target = Target { limits, options, profile };
-        let Instance { problem, rule, .. } = Instance::new(graph, draft.steps(), target, &mut prices)?;
+        let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
+        let groups = Groups::of(graph, limits, options.policy.fusion());
+        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
+        let Instance { problem, rule, .. } = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
         let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);

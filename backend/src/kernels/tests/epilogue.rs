@@ -1,0 +1,237 @@
+//! Fused lowerings: what is bound where, what is refused, what is asked of memory.
+
+use super::super::{
+    Access, Arg, Dispatch, Epilogue, EpilogueStep, Fused, Lowered, MAX_STEPS, Operand, SecondProduct, Source, lower,
+    lower_fused, traffic,
+};
+use super::{home, limits};
+use crate::device::Limits;
+use crate::graph::{Binary, DType, Op, Rope, RopeMode, Shape, Unary};
+
+const ADD: Op = Op::Binary(Binary::Add);
+const MUL: Op = Op::Binary(Binary::Mul);
+const S: Shape = [33, 6, 3, 2];
+
+fn f32s(shape: Shape) -> Operand {
+    home(DType::F32, shape, 4)
+}
+
+fn step(op: Op, inputs: &[Source]) -> EpilogueStep {
+    EpilogueStep { op, inputs: inputs.to_vec(), store: None }
+}
+
+/// The result plus extra operand 0.
+fn plus() -> Epilogue {
+    let steps = vec![step(ADD, &[Source::Result(0), Source::Extra(0)])];
+    Epilogue { steps, store_root: None, extras: 1 }
+}
+
+/// Ops whose kernels take an epilogue, with operands; the result is of shape `S`.
+fn examples() -> Vec<(Op, Vec<Operand>)> {
+    let ids = home(DType::I32, [3, 1, 1, 1], 1);
+    let rope = |mode| Op::Rope(Rope::plain(mode, 16, 2048, 10000.0));
+    vec![
+        (Op::Unary(Unary::Silu), vec![f32s(S)]),
+        (MUL, vec![f32s(S), f32s([33, 1, 1, 1])]),
+        (Op::RmsNorm { eps: 1e-5 }, vec![f32s(S)]),
+        (Op::RmsNormBack { eps: 1e-5 }, vec![f32s(S), f32s(S)]),
+        (Op::SoftMax { scale: 0.5 }, vec![f32s(S)]),
+        (Op::SoftMax { scale: 0.5 }, vec![f32s(S), f32s([33, 6, 1, 1])]),
+        (Op::SoftMaxBack { scale: 0.5 }, vec![f32s(S), f32s(S)]),
+        (Op::RepeatBack, vec![f32s([66, 6, 3, 2])]),
+        (rope(RopeMode::Neox), vec![f32s(S), ids.clone()]),
+        (rope(RopeMode::Normal), vec![f32s(S), ids, f32s([8, 1, 1, 1])]),
+        (Op::MulMat, vec![home(DType::Q4_1, [64, 33, 1, 1], 4), f32s([64, 6, 3, 2])]),
+    ]
+}
+
+fn fused(
+    op: Op,
+    inputs: &[Operand],
+    epilogue: Epilogue,
+    extras: &[Operand],
+    limits: &Limits,
+) -> Result<Lowered, String> {
+    lower_fused(&Fused::new(op, epilogue), inputs, &f32s(S), extras, limits).map_err(|refusal| refusal.0)
+}
+
+/// Every constant set is one of the shader's, once; all of the shader's but those of operands not bound are set.
+fn check_against_shader(dispatch: &Dispatch) {
+    let shader = fblayout_shaders::get(dispatch.shader).unwrap_or_else(|| panic!("no shader {}", dispatch.shader));
+    let set: Vec<u32> = dispatch.constants.iter().map(|c| c.0).collect();
+    assert!(set.windows(2).all(|w| w[0] < w[1]), "{}: constants {set:?} are not ascending", shader.name);
+    let bound = 64 + 48 * dispatch.args.len() as u32;
+    let unset: Vec<_> = shader.constants.iter().filter(|&&id| id < bound && !set.contains(&id)).collect();
+    assert!(unset.is_empty(), "{}: constants {unset:?} keep their defaults", shader.name);
+    // Of an operand's fields a shader may leave out what it does not use.
+    let unknown: Vec<_> = set.iter().filter(|&&id| id < 64 && !shader.constants.contains(&id)).collect();
+    assert!(unknown.is_empty(), "{}: no constants {unknown:?}", shader.name);
+    assert!(dispatch.args.len() <= shader.bindings.len() / 2, "{}", shader.name);
+}
+
+#[test]
+fn every_kernel_with_an_epilogue_has_a_shader() {
+    for (op, inputs) in examples() {
+        for subgroup in [0, 4, 8, 32, 64] {
+            let limits = Limits { shuffle_width: subgroup, ..limits(subgroup) };
+            let lowered = fused(op, &inputs, plus(), &[f32s(S)], &limits).unwrap_or_else(|e| panic!("{op:?}: {e}"));
+            lowered.dispatches.iter().for_each(check_against_shader);
+            let args = &lowered.dispatches.last().unwrap().args;
+            assert_eq!(args[args.len() - 2..], [(Arg::Output, Access::Write), (Arg::Extra(0), Access::Read)], "{op:?}");
+            assert!(lowered.dispatches.last().unwrap().shader.ends_with("_fused"));
+        }
+    }
+}
+
+#[test]
+fn an_epilogue_that_does_nothing_is_none() {
+    for (op, inputs) in examples() {
+        let plain = lower(&op, &inputs, &f32s(S), &limits(8)).unwrap();
+        assert_eq!(fused(op, &inputs, Epilogue::default(), &[], &limits(8)).unwrap(), plain);
+    }
+}
+
+/// The epilogue belongs to the sum of the parts of k, a second product to the parts.
+#[test]
+fn parts_are_summed_before_the_epilogue() {
+    let inputs = [f32s([9000, 33, 1, 1]), f32s([9000, 6, 3, 2]), f32s([8, 33, 1, 1]), f32s([8, 6, 3, 2])];
+    let cut = |x: &Operand| Operand { view: x.view.slice(3, 0, 1).unwrap(), ..x.clone() };
+    let inputs: Vec<Operand> = inputs.iter().map(cut).collect();
+    let result = f32s([33, 6, 3, 1]);
+    for (second, parts, args) in
+        [(None, "gemm_subgroup", 3), (Some(SecondProduct { op: Op::MulMat, scale: 0.5 }), "gemm_subgroup_pair", 5)]
+    {
+        let fused = Fused { op: Op::MulMat, second, epilogue: plus() };
+        let operands = &inputs[..args - 1];
+        let lowered = lower_fused(&fused, operands, &result, std::slice::from_ref(&result), &limits(8)).unwrap();
+        let [first, sum] = &lowered.dispatches[..] else { panic!("{lowered:?}") };
+        assert_eq!((first.shader, sum.shader), (parts, "repeat_back_fused"));
+        assert_eq!(first.args.len(), args);
+        assert_eq!(first.args[args - 1], (Arg::Scratch(0), Access::Write));
+        let read = [(Arg::Scratch(0), Access::Read), (Arg::Output, Access::Write), (Arg::Extra(0), Access::Read)];
+        assert_eq!(sum.args, read);
+        lowered.dispatches.iter().for_each(check_against_shader);
+    }
+}
+
+/// The grid covers the padded boxes of all that is written.
+#[test]
+fn stored_results_are_covered() {
+    let x = home(DType::F32, [9, 5, 3, 2], 1);
+    let stored = home(DType::F32, [9, 5, 3, 2], 4);
+    let epilogue =
+        Epilogue { steps: vec![step(Op::Unary(Unary::Neg), &[Source::Result(0)])], store_root: Some(0), extras: 1 };
+    let op = Op::Unary(Unary::Silu);
+    let lowered = lower_fused(&Fused::new(op, epilogue), std::slice::from_ref(&x), &x, &[stored], &limits(8)).unwrap();
+    let dispatch = &lowered.dispatches[0];
+    assert_eq!(dispatch.args[2], (Arg::Extra(0), Access::Write));
+    let grid: Vec<u32> = (5..9).map(|id| dispatch.constants.iter().find(|c| c.0 == id).unwrap().1).collect();
+    assert_eq!(grid, [3, 8, 3, 2]);
+}
+
+#[test]
+fn refusals_name_what_breaks_which_rule() {
+    let neg = Op::Unary(Unary::Neg);
+    let refusal =
+        |epilogue: Epilogue, extras: &[Operand]| fused(neg, &[f32s(S)], epilogue, extras, &limits(8)).unwrap_err();
+    let with = |steps: Vec<EpilogueStep>, extras| Epilogue { steps, store_root: None, extras };
+    let (root, extra) = (Source::Result(0), Source::Extra);
+
+    let many = with(vec![step(neg, &[root]); MAX_STEPS + 1], 0);
+    assert_eq!(refusal(many, &[]), "epilogue: 9 steps, a kernel takes 8");
+    assert_eq!(refusal(plus(), &[]), "epilogue: 0 extra operands given, 1 named, a kernel takes 3");
+    let late = with(vec![step(neg, &[Source::Result(1)])], 0);
+    assert_eq!(refusal(late, &[]), "epilogue: step 0: NEG: takes result 1, which comes later");
+    let norm = with(vec![step(Op::RmsNorm { eps: 1e-5 }, &[root])], 0);
+    assert_eq!(refusal(norm, &[]), "epilogue: step 0: RMS_NORM: is not elementwise");
+    let short = with(vec![step(ADD, &[root])], 0);
+    assert_eq!(refusal(short, &[]), "epilogue: step 0: ADD: operands: 1 given, 2 wanted");
+    let absent = with(vec![step(ADD, &[root, extra(1)])], 1);
+    assert_eq!(refusal(absent, &[f32s(S)]), "epilogue: step 0: ADD: takes extra operand 1 of 1");
+    assert_eq!(refusal(with(Vec::new(), 1), &[f32s(S)]), "extra operand 0: is neither read nor stored");
+    let twice = Epilogue { store_root: Some(0), ..plus() };
+    assert_eq!(refusal(twice, &[f32s(S)]), "extra operand 0: is read and stored");
+    let beyond = Epilogue { store_root: Some(0), ..Epilogue::default() };
+    assert_eq!(refusal(beyond, &[]), "epilogue: extra operand 0 of 0 is stored");
+    let narrow = refusal(plus(), &[f32s([33, 1, 1, 1])]);
+    assert_eq!(narrow, "extra operand 0: is F32 [33, 1, 1, 1], must be F32 [33, 6, 3, 2]");
+    let half = refusal(plus(), &[home(DType::F16, S, 4)]);
+    assert_eq!(half, "extra operand 0: is F16 [33, 6, 3, 2], must be F32 [33, 6, 3, 2]");
+
+    let row = f32s([33, 1, 1, 1]);
+    let view = (1..4).fold(row.view.clone(), |view, axis| view.repeat_whole(axis, S[axis]).unwrap());
+    let repeated = Operand { view, ..row };
+    let stored = Epilogue { store_root: Some(0), extras: 1, ..Epilogue::default() };
+    assert_eq!(
+        refusal(stored, std::slice::from_ref(&repeated)),
+        "extra operand 0: axis 1 is a broadcast, which cannot be written"
+    );
+    fused(neg, &[f32s(S)], plus(), &[repeated], &limits(8)).expect("what is read may repeat");
+
+    let few = Limits { max_storage_bindings: 4, ..limits(8) };
+    let bindings = fused(neg, &[f32s(S)], plus(), &[f32s(S)], &few).unwrap_err();
+    assert_eq!(bindings, "shader unary_fused: binds 5 operands, the device takes 4");
+    let copied = fused(Op::Copy, &[f32s(S)], plus(), &[f32s(S)], &limits(8)).unwrap_err();
+    assert_eq!(copied, "shader copy takes no epilogue");
+
+    let second = Some(SecondProduct { op: Op::MulMat, scale: 1.0 });
+    let beside = |op: Op, inputs: &[Operand]| {
+        let fused = Fused { op, second, epilogue: Epilogue::default() };
+        lower_fused(&fused, inputs, &f32s(S), &[], &limits(8)).unwrap_err().to_string()
+    };
+    let operands = [f32s([64, 33, 1, 1]), f32s([64, 6, 3, 2]), f32s([8, 32, 1, 1]), f32s([8, 6, 3, 2])];
+    let beside_neg = beside(neg, &[f32s(S), f32s([8, 33, 1, 1]), f32s([8, 6, 3, 2])]);
+    assert_eq!(beside_neg, "NEG: is not a matrix product");
+    let misshapen = beside(Op::MulMat, &operands);
+    assert!(misshapen.starts_with("second product: MUL_MAT: output:"), "{misshapen}");
+}
+
+fn traffic_of(dispatch: &Dispatch) -> Vec<super::super::Traffic> {
+    let accesses: Vec<Access> = dispatch.args.iter().map(|&(_, access)| access).collect();
+    traffic(dispatch.shader, &dispatch.constants, dispatch.groups, &accesses, 8)
+}
+
+/// [64, 32] = [128, 64] x [128, 32], beside it rank 8, then a bias and a residual: 64 invocations as in `a_product_by_hand`, each of
+/// which loads 4 texels of a weight and 1 of the other operand for every 4 k, and touches 8 quads of everything else.
+#[test]
+fn a_pair_with_an_epilogue_by_hand() {
+    let shape = [64, 32, 1, 1];
+    let inputs = [f32s([128, 64, 1, 1]), f32s([128, 32, 1, 1]), f32s([8, 64, 1, 1]), f32s([8, 32, 1, 1])];
+    let row = f32s([64, 1, 1, 1]);
+    let bias = Operand { view: row.view.repeat_whole(1, 32).unwrap(), ..row };
+    let steps =
+        vec![step(ADD, &[Source::Result(0), Source::Extra(0)]), step(ADD, &[Source::Result(1), Source::Extra(1)])];
+    let fused = Fused {
+        op: Op::MulMat,
+        second: Some(SecondProduct { op: Op::MulMat, scale: 0.5 }),
+        epilogue: Epilogue { steps, store_root: Some(2), extras: 3 },
+    };
+    let extras = [bias, f32s(shape), f32s(shape)];
+    let lowered = lower_fused(&fused, &inputs, &f32s(shape), &extras, &limits(8)).unwrap();
+    let all = traffic_of(&lowered.dispatches[0]);
+    let loads = |k: u64, per_four: u64| 64 * k / 4 * per_four;
+    let requests: Vec<u64> = all.iter().map(|t| t.requests).collect();
+    assert_eq!(requests, [loads(128, 4), loads(128, 1), loads(8, 4), loads(8, 1), 512, 512, 512, 512]);
+    let bytes: Vec<u64> = all.iter().map(|t| t.bytes).collect();
+    let whole = 4 * 64 * 32;
+    assert_eq!(bytes, [4 * 128 * 64, 4 * 128 * 32, 4 * 8 * 64, 4 * 8 * 32, whole, 4 * 64, whole, whole]);
+    let (read, write) = (Access::Read, Access::Write);
+    let accesses: Vec<Access> = all.iter().map(|t| t.access).collect();
+    assert_eq!(accesses, [read, read, read, read, write, read, read, write]);
+}
+
+/// A norm reads its row twice and what is behind it once; a scalar is gathered.
+#[test]
+fn a_norm_with_a_gain_by_hand() {
+    let shape = [64, 32, 1, 1];
+    let one = f32s([1; 4]);
+    let view = (0..2).fold(one.view.clone(), |view, axis| view.repeat_whole(axis, shape[axis]).unwrap());
+    let scalar = Operand { view, ..one };
+    let steps =
+        vec![step(MUL, &[Source::Result(0), Source::Extra(0)]), step(ADD, &[Source::Result(1), Source::Extra(1)])];
+    let fused = Fused::new(Op::RmsNorm { eps: 1e-5 }, Epilogue { steps, store_root: None, extras: 2 });
+    let lowered = lower_fused(&fused, &[f32s(shape)], &f32s(shape), &[f32s(shape), scalar], &limits(8)).unwrap();
+    let all = traffic_of(&lowered.dispatches[0]);
+    assert_eq!(all.iter().map(|t| t.requests).collect::<Vec<_>>(), [1024, 512, 512, 2048]);
+    assert_eq!(all.iter().map(|t| t.bytes).collect::<Vec<_>>(), [8192, 8192, 8192, 16]);
+}

@@ -1,0 +1,296 @@
+//! Groups of nodes against the nodes one by one, on the oracles: what a group computes, when it runs, what it leaves.
+
+use crate::device::Limits;
+use crate::graph::{Array, Binary, Contents, DType, Desc, Graph, Op, Operand, Unary, ValueId, eval, oracle};
+use crate::kernels::Source;
+use crate::plan::fusion::{Assembled, Extra, Fusion, Group, Groups, Map};
+
+const ADD: Op = Op::Binary(Binary::Add);
+const MUL: Op = Op::Binary(Binary::Mul);
+
+fn groups(graph: &Graph) -> Groups {
+    graph.verify().unwrap();
+    Groups::of(graph, &Limits::for_tests(), Fusion::All)
+}
+
+/// The names of the nodes that run at each place, in order.
+fn places(graph: &Graph) -> Vec<Vec<&str>> {
+    let groups = groups(graph);
+    let name = |&at: &usize| graph.nodes[at].name.as_str();
+    let mut places = Vec::new();
+    for at in (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)) {
+        match groups.at(at) {
+            None => places.push(vec![name(&at)]),
+            Some(group) => {
+                places.push(group.nodes.iter().map(name).collect());
+                places.extend(group.after.iter().map(|at| vec![name(at)]));
+            }
+        }
+    }
+    places
+}
+
+/// Positions in a value's linear order, for each element of a kernel's result.
+fn positions(array: &Array, map: Map) -> Vec<usize> {
+    let at = |i: [u32; 4]| i.iter().zip(map).map(|(&i, stride)| u64::from(i) * stride).sum::<u64>() as f64;
+    Array::from_fn(array.shape, at).data.into_iter().map(|at| at as usize).collect()
+}
+
+/// Runs a group as its kernel would.
+fn run(graph: &Graph, group: &Group, contents: &mut Contents) {
+    let Assembled { fused, reads, writes, output, shape } = Assembled::of(graph, group).unwrap();
+    let product = |at: usize| {
+        let node = &graph.nodes[at];
+        oracle(&node.op, &node.shown(contents), graph.values[node.output.index()].shape).remove(0)
+    };
+    let mut products = group.products().map(product);
+    let mut result = products.next().unwrap();
+    if let (Some(second), Some(beside)) = (fused.second, products.next()) {
+        result = result.zip(&beside, |x, y| x + f64::from(second.scale) * y);
+    }
+    assert_eq!(result.shape, shape);
+    let spread = |extra: &Extra| {
+        let shown = contents[&extra.operand.value].window(&extra.operand);
+        let repeated = Array::from_fn(extra.shape, |i| shown.wrapped(i));
+        let data = positions(&result, extra.map).into_iter().map(|at| repeated.data[at]).collect();
+        Array { shape, data }
+    };
+    let extras: Vec<Array> = reads.iter().map(spread).collect();
+    let mut results = vec![result.clone()];
+    for step in &fused.epilogue.steps {
+        let of = |source: &Source| match *source {
+            Source::Result(i) => results[i].clone(),
+            Source::Extra(i) => extras[i].clone(),
+        };
+        let inputs: Vec<Array> = step.inputs.iter().map(of).collect();
+        results.push(oracle(&step.op, &inputs, shape).remove(0));
+    }
+    let mut leave = |(value, map): (ValueId, Map), from: &Array| {
+        let mut array = Array::zeros(graph.values[value.index()].shape);
+        for (at, &x) in positions(from, map).into_iter().zip(&from.data) {
+            array.data[at] = x;
+        }
+        contents.insert(value, array);
+    };
+    let stored = |at: usize| {
+        let extra = Some(reads.len() + at);
+        let steps = || fused.epilogue.steps.iter().position(|step| step.store == extra).map(|step| step + 1);
+        if fused.epilogue.store_root == extra { 0 } else { steps().unwrap() }
+    };
+    for (at, &write) in writes.iter().enumerate() {
+        leave(write, &results[stored(at)]);
+    }
+    leave(output, results.last().unwrap());
+}
+
+/// That the groups of a graph leave what its nodes leave, sums of products in one piece or in two; how many nodes they save.
+fn check(graph: &Graph, data: Contents) -> usize {
+    check_with(graph, data.clone(), true);
+    check_with(graph, data, false)
+}
+
+fn check_with(graph: &Graph, data: Contents, apart: bool) -> usize {
+    let expected = eval(graph, data.clone()).unwrap();
+    let groups = groups(graph);
+    let (mut contents, mut places) = (data, 0);
+    for at in (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)) {
+        places += 1;
+        let Some(group) = groups.at(at) else {
+            graph.nodes[at].step(graph, &mut contents);
+            continue;
+        };
+        match group.apart(graph).filter(|_| apart) {
+            Some(parts) => parts.iter().for_each(|part| run(graph, part, &mut contents)),
+            None => run(graph, group, &mut contents),
+        }
+        group.after.iter().for_each(|&at| graph.nodes[at].step(graph, &mut contents));
+        places += group.after.len();
+    }
+    let external = (0..).zip(&graph.values).filter(|(_, v)| v.kind == crate::graph::Kind::External).count();
+    assert!(external > 0);
+    for (id, array) in &contents {
+        for (x, y) in array.data.iter().zip(&expected[id].data) {
+            // Sums may be taken in another order: a few roundings of f64.
+            assert!(
+                (x - y).abs() <= 1e-12 * x.abs().max(y.abs()).max(1.0),
+                "{:?}: {x} {y}",
+                graph.values[id.index()].name
+            );
+        }
+    }
+    assert!(graph.kept.iter().all(|id| contents.contains_key(id)), "what the host reads is left");
+    graph.nodes.len() - places
+}
+
+fn filled(graph: &Graph, seed: &mut u32) -> Contents {
+    let mut next = || {
+        *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(*seed >> 16) / 65536.0 - 0.5
+    };
+    let external = graph.ids().filter(|id| graph.values[id.index()].kind == crate::graph::Kind::External);
+    external.map(|id| (id, Array::from_fn(graph.values[id.index()].shape, |_| next()))).collect()
+}
+
+/// `W x + s B (A x)`, then the residual.
+#[test]
+fn a_lora_pair_runs_beside_its_base() {
+    let mut g = Graph::new();
+    let [w, a, b, x, r] = [("w", [12, 8]), ("a", [12, 4]), ("b", [4, 8]), ("x", [12, 5]), ("r", [8, 5])]
+        .map(|(name, [n0, n1])| g.external(name, DType::F32, [n0, n1, 1, 1]));
+    let mut node = |name: &str, op: Op, ids: &[ValueId]| {
+        let inputs = ids.iter().map(|&id| g.whole(id)).collect();
+        g.node(name, op, inputs).unwrap()
+    };
+    let base = node("base", Op::MulMat, &[w, x]);
+    let low = node("low", Op::MulMat, &[a, x]);
+    let up = node("up", Op::MulMat, &[b, low]);
+    let scaled = node("scaled", Op::Scale { scale: 0.5, bias: 0.0 }, &[up]);
+    let sum = node("sum", ADD, &[base, scaled]);
+    let y = node("y", ADD, &[sum, r]);
+    g.keep(y);
+    assert_eq!(places(&g), [vec!["low"], vec!["base", "up", "scaled", "sum", "y"]]);
+    assert_eq!(check(&g, filled(&g, &mut 1)), 4);
+    let group = groups(&g).at(5).cloned().unwrap();
+    assert_eq!((group.root, group.second.unwrap().scale, group.stored.len()), (0, 0.5, 0));
+    let [base, rest] = group.apart(&g).unwrap();
+    assert_eq!((base.nodes, rest.nodes, rest.root), (vec![0], vec![2, 3, 4, 5], 2));
+}
+
+/// What is read outside is stored, what is read before a group runs ends it.
+#[test]
+fn values_read_outside_are_stored() {
+    let mut g = Graph::new();
+    let [w, x] = ["w", "x"].map(|name| g.external(name, DType::F32, [8, 8, 1, 1]));
+    let mut node = |name: &str, op: Op, ids: &[ValueId]| {
+        let inputs = ids.iter().map(|&id| g.whole(id)).collect();
+        g.node(name, op, inputs).unwrap()
+    };
+    let gate = node("gate", Op::MulMat, &[w, x]);
+    let up = node("up", Op::MulMat, &[x, w]);
+    let gated = node("gated", Op::SwiGlu, &[gate, up]);
+    let down = node("down", Op::MulMat, &[w, gated]);
+    let back = node("back", Op::SiluBack, &[down, gate]);
+    let last = node("last", MUL, &[back, up]);
+    g.keep(last);
+    assert_eq!(places(&g), [vec!["gate"], vec!["up", "gated"], vec!["down", "back", "last"]]);
+    assert_eq!(groups(&g).at(2).unwrap().stored, [up]);
+    assert_eq!(check(&g, filled(&g, &mut 2)), 3);
+}
+
+/// An optimizer step of a weight that a group reads waits for it; a read of the new weight does not let it.
+#[test]
+fn updates_wait_for_the_group_that_reads_the_old_value() {
+    let graph = |read: bool| {
+        let mut g = Graph::new();
+        let [w, x, m, v, r] = ["w", "x", "m", "v", "r"].map(|name| g.external(name, DType::F32, [8, 8, 1, 1]));
+        let params = g.external("params", DType::F32, [7, 1, 1, 1]);
+        let operands = [w, x].map(|id| g.whole(id)).to_vec();
+        let y = g.node("y", Op::MulMat, operands).unwrap();
+        let operands = [w, x, m, v, params].map(|id| g.whole(id)).to_vec();
+        g.node_into("step", Op::AdamW, operands, w);
+        if read {
+            let operands = vec![g.whole(w)];
+            let z = g.node("z", Op::Unary(Unary::Sqr), operands).unwrap();
+            g.keep(z);
+        }
+        let operands = vec![g.whole(y), g.whole(r)];
+        let sum = g.node("sum", ADD, operands).unwrap();
+        g.keep(sum);
+        g
+    };
+    assert_eq!(places(&graph(false)), [vec!["y", "sum"], vec!["step"]]);
+    assert_eq!(places(&graph(true)), [["y"], ["step"], ["z"], ["sum"]]);
+}
+
+/// Elements that a chain of windows and copies shows are found in the kernel's own order.
+#[test]
+fn windows_inside_a_group_become_maps() {
+    let mut g = Graph::new();
+    let [w, x] = [("w", [8, 4, 6, 1]), ("x", [8, 10, 6, 1])].map(|(name, shape)| g.external(name, DType::F32, shape));
+    let bias = g.external("bias", DType::F32, [24, 1, 1, 1]);
+    let operands = vec![g.whole(w), g.whole(x)];
+    let y = g.node("y", Op::MulMat, operands).unwrap();
+    let heads = g.whole(y).permute([0, 2, 1, 3]).unwrap();
+    let merged = g.node_as("merged", Op::Copy, vec![heads], Desc::f32([24, 10, 1, 1])).unwrap();
+    let operands = vec![g.whole(merged), g.whole(bias)];
+    let biased = g.node("biased", ADD, operands).unwrap();
+    let rows = g.whole(biased).reshape([4, 60, 1, 1]).unwrap();
+    let doubled = g.node("doubled", ADD, vec![rows, rows]).unwrap();
+    g.keep(doubled);
+    assert_eq!(places(&g), [["y", "merged", "biased", "doubled"]]);
+    assert_eq!(check(&g, filled(&g, &mut 3)), 3);
+    let turned = g.whole(y).transpose();
+    let turned = g.node("turned", Op::Unary(Unary::Neg), vec![turned]).unwrap();
+    g.keep(turned);
+    assert!(
+        !places(&g).iter().any(|place| place.contains(&"turned") && place.len() > 1),
+        "texels would not stay whole"
+    );
+}
+
+/// A random graph of products, elementwise ops, windows, copies and updates.
+fn random(seed: &mut u32) -> Graph {
+    let mut next = |n: u32| {
+        *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (*seed >> 16) % n
+    };
+    let mut g = Graph::new();
+    let shape = [8, 8, 1, 1];
+    let mut values: Vec<ValueId> = (0..4).map(|i| g.external(format!("x{i}"), DType::F32, shape)).collect();
+    let row = g.external("row", DType::F32, [8, 1, 1, 1]);
+    let [w, m, v] = ["w", "m", "v"].map(|name| g.external(name, DType::F32, shape));
+    let params = g.external("params", DType::F32, [7, 1, 1, 1]);
+    let mut updated = false;
+    for i in 0..5 + next(20) {
+        let recent =
+            |next: &mut dyn FnMut(u32) -> u32| values[values.len() - 1 - next(values.len().min(6) as u32) as usize];
+        let (a, b) = (g.whole(recent(&mut next)), g.whole(recent(&mut next)));
+        let window = |next: &mut dyn FnMut(u32) -> u32, a: Operand| match next(4) {
+            0 => a.reshape([4, 2, 8, 1]).unwrap().permute([0, 2, 1, 3]).unwrap(),
+            1 => a.transpose().reshape([8, 8, 1, 1]).unwrap(),
+            _ => a,
+        };
+        let old = if updated { b } else { g.whole(w) };
+        let (op, inputs) = match next(11) {
+            0 => (Op::MulMat, vec![old, a]),
+            1 | 2 => (if next(2) == 0 { Op::MulMat } else { Op::OutProd }, vec![a, b]),
+            3 => (Op::Scale { scale: 0.5, bias: if next(2) == 0 { 0.0 } else { 0.25 } }, vec![a]),
+            4..=6 => (ADD, vec![a, b]),
+            7 => (MUL, vec![a, if next(2) == 0 { g.whole(row) } else { b }]),
+            8 => (Op::Unary(Unary::Silu), vec![a]),
+            9 => (Op::Copy, vec![window(&mut next, a)]),
+            _ if !updated => {
+                updated = true;
+                let operands = [g.whole(w), a, g.whole(m), g.whole(v), g.whole(params)].to_vec();
+                g.node_into("step", Op::AdamW, operands, w);
+                continue;
+            }
+            _ => (Op::RmsNorm { eps: 1e-5 }, vec![a]),
+        };
+        let name = format!("n{i}");
+        let id = match op {
+            Op::Copy => g.node_as(name, op, inputs, Desc::f32(shape)).unwrap(),
+            _ => g.node(name, op, inputs).unwrap(),
+        };
+        if next(5) == 0 {
+            g.keep(id);
+        }
+        values.push(id);
+    }
+    g
+}
+
+#[test]
+fn random_graphs_compute_the_same_in_groups() {
+    let mut seed = 7;
+    let saved: usize = (0..400)
+        .map(|_| {
+            let graph = random(&mut seed);
+            let mut data = filled(&graph, &mut seed);
+            // AdamW's parameters and second moments are positive.
+            data.values_mut().for_each(|array| array.data.iter_mut().for_each(|x| *x = x.abs() + 0.1));
+            check(&graph, data)
+        })
+        .sum();
+    assert!(saved > 400, "the graphs have too little to run together: {saved}");
+}

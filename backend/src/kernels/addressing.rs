@@ -82,6 +82,7 @@ impl Addressing {
         let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
         for axis in 0..4 {
             cut.extents[axis] = self.extents[axis].min(reach[axis]);
+            cut.padded[axis] = cut.extents[axis];
             let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
             let last = cut.extents[axis].saturating_sub(1) / steps;
             let [r0, r1, strides @ ..] = self.axes[axis];

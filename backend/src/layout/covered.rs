@@ -1,6 +1,8 @@
 //! Cache lines: how many of them a set of texels covers, and the loads of a subgroup one after the other.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::View;
 
@@ -26,7 +28,7 @@ impl LineShape {
 
     /// `N_covered` of a set of texels.
     pub fn covered(self, texels: impl IntoIterator<Item = [u32; 2]>) -> u64 {
-        texels.into_iter().map(|texel| self.of(texel)).collect::<HashSet<_>>().len() as u64
+        texels.into_iter().map(|texel| self.of(texel)).collect::<FxHashSet<_>>().len() as u64
     }
 
     /// `N_covered` of a rectangle of texels at an origin, without looking at each.
@@ -186,7 +188,7 @@ struct Cache {
     capacity: usize,
     clock: u64,
     /// When each line that is held was used last.
-    held: HashMap<[u32; 2], u64>,
+    held: FxHashMap<[u32; 2], u64>,
     /// Uses, those that were not the last ones of their line among them.
     uses: VecDeque<([u32; 2], u64)>,
     fills: u64,

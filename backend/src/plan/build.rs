@@ -5,8 +5,9 @@
 //! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
 //! window to a dense one; each with its reason in the report.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fusion::{Assembled, Extra, Group, Groups, Map};
 use super::ladder::Ladder;
@@ -150,7 +151,7 @@ struct Builder<'a> {
     /// Number of the node at work.
     at: usize,
     /// Windows that were copied because no reader could use their coordinates.
-    dense_windows: HashMap<graph::Operand, Bound>,
+    dense_windows: FxHashMap<graph::Operand, Bound>,
     slots: Vec<Slot>,
     steps: Vec<Step>,
     transforms: Vec<Transform>,
@@ -168,7 +169,7 @@ impl<'a> Builder<'a> {
             ladder,
             values: vec![None; graph.values.len()],
             at: 0,
-            dense_windows: HashMap::new(),
+            dense_windows: FxHashMap::default(),
             slots: Vec::new(),
             steps: Vec::new(),
             transforms: Vec::new(),
@@ -257,7 +258,7 @@ impl<'a> Builder<'a> {
     /// Views and copies between the nodes of a group are gone with the values that they show.
     fn record_inner(&mut self, group: &Group, label: &str) {
         let graph = self.graph;
-        let inside: HashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
+        let inside: FxHashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
         for node in group.nodes.iter().map(|&at| &graph.nodes[at]) {
             if node.op == Op::Copy {
                 let bytes = self.get(node.output).desc().bytes();

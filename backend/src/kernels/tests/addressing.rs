@@ -141,6 +141,26 @@ proptest! {
     }
 }
 
+/// Where loads do not reach its end, a longer tensor is the same: in the direction of its rows and across, in both storages.
+#[test]
+fn lengths_beyond_the_reach_of_loads_do_not_matter() {
+    let along = |axis, count, step| Spread { axis, count, step };
+    let loads = Loads { lanes: vec![along(0, 16, 4), along(1, 4, 1)], instructions: vec![along(1, 8, 4)], together: 4 };
+    let line = LineShape { width: 4, height: 2 };
+    for (storage, h) in [StorageKind::Buffer, StorageKind::Image].into_iter().flat_map(|s| [1, 2, 4].map(|h| (s, h))) {
+        let cut = |tokens: u32, transposed: bool| {
+            let shape = if transposed { [tokens, 64, 4, 1] } else { [64, tokens, 4, 1] };
+            let root = super::home(DType::F32, shape, h);
+            let operand = Operand { storage, pitch: tokens / 4 * h, ..root };
+            let constants = constants(0, Arg::Input(0), &operand).unwrap();
+            Addressing::of(&constants, 0).expect("operand 0 is there").within(loads.reach(), line)
+        };
+        for transposed in [false, true] {
+            assert_eq!(cut(512, transposed), cut(640, transposed), "{storage:?} {h} {transposed}");
+        }
+    }
+}
+
 /// Roots and the views that the training graph makes of them are not refused.
 #[test]
 fn usual_views_are_taken() {

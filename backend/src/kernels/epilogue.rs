@@ -85,26 +85,33 @@ const GETS: u32 = 0x200;
 /// Number of the kernel's own result among the values of the program, after the extra operands.
 const RESULT: usize = MAX_EXTRAS;
 
+/// Shaders, those that do the same with an epilogue, and the operands that these bind before the extra ones.
+const VARIANTS: [(&str, &str, u32); 14] = [
+    ("binary", "binary_fused", 3),
+    ("gemm", "gemm_fused", 3),
+    ("gemm_pair", "gemm_pair", 5),
+    ("gemm_subgroup", "gemm_subgroup_fused", 3),
+    ("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
+    ("repeat_back", "repeat_back_fused", 2),
+    ("rms_norm", "rms_norm_fused", 2),
+    ("rms_norm_back", "rms_norm_back_fused", 3),
+    ("rope", "rope_fused", 3),
+    ("rope_factors", "rope_factors_fused", 4),
+    ("softmax", "softmax_fused", 2),
+    ("softmax_back", "softmax_back_fused", 3),
+    ("softmax_masked", "softmax_masked_fused", 3),
+    ("unary", "unary_fused", 2),
+];
+
 /// The shader that does what `plain` does with an epilogue, and how many operands it binds.
 fn variant(plain: &str) -> Option<(&'static str, usize)> {
-    let (shader, operands) = match plain {
-        "binary" => ("binary_fused", 3),
-        "gemm" => ("gemm_fused", 3),
-        "gemm_pair" => ("gemm_pair", 5),
-        "gemm_subgroup" => ("gemm_subgroup_fused", 3),
-        "gemm_subgroup_pair" => ("gemm_subgroup_pair", 5),
-        "repeat_back" => ("repeat_back_fused", 2),
-        "rms_norm" => ("rms_norm_fused", 2),
-        "rms_norm_back" => ("rms_norm_back_fused", 3),
-        "rope" => ("rope_fused", 3),
-        "rope_factors" => ("rope_factors_fused", 4),
-        "softmax" => ("softmax_fused", 2),
-        "softmax_back" => ("softmax_back_fused", 3),
-        "softmax_masked" => ("softmax_masked_fused", 3),
-        "unary" => ("unary_fused", 2),
-        _ => return None,
-    };
-    Some((shader, operands + MAX_EXTRAS))
+    let (_, shader, operands) = VARIANTS.into_iter().find(|(name, ..)| *name == plain)?;
+    Some((shader, operands as usize + MAX_EXTRAS))
+}
+
+/// The first extra operand of a shader that has an epilogue.
+pub(super) fn first_extra(shader: &str) -> Option<u32> {
+    VARIANTS.into_iter().find(|&(_, name, _)| name == shader).map(|(.., operands)| operands)
 }
 
 fn refuse<T>(what: String) -> Result<T, Refusal> {

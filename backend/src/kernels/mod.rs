@@ -8,6 +8,7 @@ mod elementwise;
 mod epilogue;
 mod gather;
 mod gemm;
+mod in_place;
 mod loss;
 mod operand;
 mod optimizer;
@@ -17,13 +18,16 @@ mod rows;
 mod tests;
 mod traffic;
 mod turned;
+mod words;
 
 pub use addressing::Addressing;
 pub use constants::Constants;
 pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub use in_place::works_in_place;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
+pub use words::{parameters, schedule_in_words};
 
 use dispatch::Builder;
 use epilogue::Tail;

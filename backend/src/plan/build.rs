@@ -9,14 +9,17 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::device::Limits;
+use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
+use crate::kernels::{self, Arg, Lowered};
+
 use super::fusion::{Assembled, Extra, Group, Groups, Map};
 use super::ladder::Ladder;
 use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
-use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
-use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
-use crate::kernels::{self, Arg, Lowered};
+use super::{
+    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, in_place, memory,
+};
 
 /// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
@@ -39,6 +42,8 @@ pub(super) struct Draft {
     slots: Vec<Slot>,
     steps: Vec<Step>,
     transforms: Vec<Transform>,
+    /// Whether outputs may take over the storage of operands.
+    in_place: bool,
 }
 
 impl Draft {
@@ -51,8 +56,8 @@ impl Draft {
     ) -> Result<Self, PlanError> {
         let mut builder = Builder::new(graph, lowerings, layouts, groups);
         builder.nodes()?;
-        let Builder { slots, steps, transforms, .. } = builder;
-        Ok(Self { slots, steps, transforms })
+        let Builder { slots, steps, transforms, options, .. } = builder;
+        Ok(Self { slots, steps, transforms, in_place: !options.apart })
     }
 
     /// The dispatches.
@@ -62,39 +67,48 @@ impl Draft {
 
     /// Places memory and barriers.
     pub fn finish(self, footprint: &impl Footprint) -> Result<Plan, PlanError> {
-        let Self { mut slots, mut steps, transforms } = self;
+        let Self { mut slots, mut steps, transforms, in_place } = self;
         for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
             slot.live = live;
         }
-        let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
-        let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+        let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
+        let mut report = Report { transforms, dispatches: steps.len(), ..Report::default() };
+        if in_place {
+            let apart = memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+            report.in_place = in_place::take_over(&mut slots, &mut steps);
+            report.in_place_bytes = apart - memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+        }
+        let sizes = sizes(&slots)?;
+        let arena = memory::assign(&mut slots, &sizes, footprint.block_bytes());
         hazards::place(&mut steps, &slots, &sizes);
-        let mut report = Report {
-            transforms,
-            dispatches: steps.len(),
-            barriers: steps.iter().filter(|s| s.barrier).count(),
-            arena_bytes: buffer_arena + image_arena,
-            peak: memory::peak(&slots, &sizes, &steps),
-            ..Report::default()
-        };
-        for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
-            match s.owner {
-                Owner::External(_) => report.external_bytes += bytes,
-                Owner::Kept(_) => report.kept_bytes += bytes,
+        report.barriers = steps.iter().filter(|s| s.barrier).count();
+        report.peak = memory::peak(&slots, &sizes, &steps);
+        for (slot, Size { bytes, .. }) in slots.iter().zip(sizes) {
+            let Home { kind, width, height, .. } = slot.home;
+            let alone = || footprint.alone(kind, width, height).map_err(|why| no_home(slot, why));
+            match slot.owner {
+                Owner::External(_) => report.external_bytes += alone()?,
+                Owner::Kept(_) => report.kept_bytes += alone()?,
                 Owner::Arena { .. } => report.unaliased_bytes += bytes,
             }
         }
-        Ok(Plan { slots, steps, buffer_arena, image_arena, report })
+        for &bytes in &arena {
+            report.arena_bytes += footprint.block(bytes).map_err(|why| PlanError::Arena { bytes, why })?;
+        }
+        Ok(Plan { slots, steps, arena, report })
     }
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
-    let Home { dtype, layout, kind, width, height } = &slot.home;
-    footprint.size(*kind, *width, *height).map_err(|why| {
-        let mut shape = [1; 4];
-        shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
-        PlanError::Home { dtype: *dtype, shape, why }
-    })
+    let Home { kind, width, height, .. } = slot.home;
+    footprint.size(kind, width, height).map_err(|why| no_home(slot, why))
+}
+
+fn no_home(slot: &Slot, why: String) -> PlanError {
+    let Home { dtype, layout, .. } = &slot.home;
+    let mut shape = [1; 4];
+    shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
+    PlanError::Home { dtype: *dtype, shape, why }
 }
 
 /// First and last step of every slot that a step touches.

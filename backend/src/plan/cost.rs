@@ -202,7 +202,7 @@ impl<'a> Prices<'a> {
     }
 }
 
-fn flops_of(graph: &Graph, node: usize) -> u64 {
+pub(super) fn flops_of(graph: &Graph, node: usize) -> u64 {
     let node = &graph.nodes[node];
     let describe = |o: &graph::Operand| graph::Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape };
     let inputs: Vec<graph::Desc> = node.inputs.iter().map(describe).collect();

@@ -84,6 +84,11 @@ impl Instance {
         Ok(instance)
     }
 
+    /// The variable of a tensor, if it has a choice.
+    pub fn variable(&self, value: ValueId) -> Option<usize> {
+        self.tensors.iter().position(|&id| id == value)
+    }
+
     /// The tiles of a choice.
     pub fn tiles(&self, assignment: &[usize]) -> impl Iterator<Item = (ValueId, Tile)> {
         self.tensors.iter().zip(&self.problem.variables).zip(assignment).map(|((&id, v), &i)| (id, v.tiles[i]))
@@ -115,10 +120,11 @@ impl Choices {
             return Arc::clone(known);
         }
         let rule = Tile::by_rule(&desc.shape, lowerings.limits(), lowerings.options());
+        let pruning = !lowerings.options().unpruned;
         let mut home = |tile| lowerings.home(desc, Some(tile)).ok().map(|homed| homed.home);
         let mut found: Vec<_> = home(rule).map(|home| (rule, home)).into_iter().collect();
         let kind = found.first().map(|(_, home)| home.kind);
-        let others = kind.and_then(|kind| candidates(desc, kind, profile, true).ok());
+        let others = kind.and_then(|kind| candidates(desc, kind, profile, pruning).ok());
         for candidate in others.into_iter().flat_map(|others| others.homes) {
             let tile = Tile { row_axis: candidate.row_axis, strip: candidate.strip };
             if let Some(home) = home(tile)

@@ -5,6 +5,7 @@
 
 mod certificate;
 mod chains;
+mod choice;
 mod cluster;
 mod instance;
 mod pbqp;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 pub use certificate::Certificate;
+pub use choice::Choice;
 
 use crate::device::{Case, Limits, Profile};
 use crate::graph::{Desc, Graph, ValueId};

@@ -89,7 +89,7 @@ fn program(numbers: &[u8], tokens: u32) -> Graph {
 fn options() -> impl Strategy<Value = PlanOptions> {
     let storage = prop_oneof![Just(StorageChoice::Buffer), Just(StorageChoice::Image)];
     let policy = (0..Policy::ALL.len()).prop_map(|n| Policy::ALL[n].1);
-    (storage, policy).prop_map(|(storage, policy)| PlanOptions { storage, policy })
+    (storage, policy).prop_map(|(storage, policy)| PlanOptions { storage, policy, ..PlanOptions::default() })
 }
 
 proptest! {

@@ -127,7 +127,8 @@ impl Loads {
     pub fn coverage(&self, line: LineShape, capacity: usize, texel: impl Fn([u32; 4]) -> Option<[u32; 2]>) -> Coverage {
         let lanes: Vec<[u32; 4]> = numbers(&self.lanes).collect();
         let mut cache = Cache { capacity: capacity.max(1), ..Cache::default() };
-        let (mut wanted, mut lines, mut issued, mut texels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut wanted, mut lines) = (Vec::with_capacity(lanes.len()), Vec::with_capacity(lanes.len()));
+        let (mut issued, mut texels) = (Vec::new(), Vec::with_capacity(32 * lanes.len()));
         let mut coverage = Coverage { instructions: 0, wanted: 0, lines: 0, texels: 0, fills: 0 };
         for (base, number) in numbers(&self.instructions).zip(1..) {
             let index = |lane: &[u32; 4]| texel(std::array::from_fn(|axis| base[axis] + lane[axis]));

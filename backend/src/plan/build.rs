@@ -154,6 +154,9 @@ impl<'a> Operands<'a> {
     }
 }
 
+/// Room for storages and dispatches beyond one for each value and node.
+const SPARE: usize = 4;
+
 struct Builder<'a> {
     graph: &'a Graph,
     lowerings: &'a mut Lowerings,
@@ -184,8 +187,8 @@ impl<'a> Builder<'a> {
             values: vec![None; graph.values.len()],
             at: 0,
             dense_windows: FxHashMap::default(),
-            slots: Vec::new(),
-            steps: Vec::new(),
+            slots: Vec::with_capacity(graph.values.len() + SPARE),
+            steps: Vec::with_capacity(graph.nodes.len() + SPARE),
             transforms: Vec::new(),
         }
     }

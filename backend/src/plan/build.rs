@@ -5,8 +5,9 @@
 //! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
 //! window to a dense one; each with its reason in the report.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::device::Limits;
 use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
@@ -153,6 +154,9 @@ impl<'a> Operands<'a> {
     }
 }
 
+/// Room for storages and dispatches beyond one for each value and node.
+const SPARE: usize = 4;
+
 struct Builder<'a> {
     graph: &'a Graph,
     lowerings: &'a mut Lowerings,
@@ -164,7 +168,7 @@ struct Builder<'a> {
     /// Number of the node at work.
     at: usize,
     /// Windows that were copied because no reader could use their coordinates.
-    dense_windows: HashMap<graph::Operand, Bound>,
+    dense_windows: FxHashMap<graph::Operand, Bound>,
     slots: Vec<Slot>,
     steps: Vec<Step>,
     transforms: Vec<Transform>,
@@ -182,9 +186,9 @@ impl<'a> Builder<'a> {
             ladder,
             values: vec![None; graph.values.len()],
             at: 0,
-            dense_windows: HashMap::new(),
-            slots: Vec::new(),
-            steps: Vec::new(),
+            dense_windows: FxHashMap::default(),
+            slots: Vec::with_capacity(graph.values.len() + SPARE),
+            steps: Vec::with_capacity(graph.nodes.len() + SPARE),
             transforms: Vec::new(),
         }
     }
@@ -271,7 +275,7 @@ impl<'a> Builder<'a> {
     /// Views and copies between the nodes of a group are gone with the values that they show.
     fn record_inner(&mut self, group: &Group, label: &str) {
         let graph = self.graph;
-        let inside: HashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
+        let inside: FxHashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
         for node in group.nodes.iter().map(|&at| &graph.nodes[at]) {
             if node.op == Op::Copy {
                 let bytes = self.get(node.output).desc().bytes();

@@ -5,6 +5,7 @@
 //! `shaders/glsl/epilogue.glsl`.
 
 use super::dispatch::Builder;
+use super::rotate::{Rotation, Turn};
 use super::{Access, Arg, Operand, Refusal, elementwise};
 use crate::graph::{DType, Desc, Family, Op, infer};
 
@@ -63,12 +64,14 @@ pub struct Fused {
     pub second: Option<SecondProduct>,
     /// What happens to the result.
     pub epilogue: Epilogue,
+    /// What happens to the last result of the epilogue before it goes to the output; its operands follow all others.
+    pub rotation: Option<Rotation>,
 }
 
 impl Fused {
     /// An op with an epilogue.
     pub fn new(op: Op, epilogue: Epilogue) -> Self {
-        Self { op, second: None, epilogue }
+        Self { op, second: None, epilogue, rotation: None }
     }
 }
 
@@ -85,26 +88,42 @@ const GETS: u32 = 0x200;
 /// Number of the kernel's own result among the values of the program, after the extra operands.
 const RESULT: usize = MAX_EXTRAS;
 
-/// The shader that does what `plain` does with an epilogue, and how many operands it binds.
-fn variant(plain: &str) -> Option<(&'static str, usize)> {
-    let (shader, operands) = match plain {
-        "binary" => ("binary_fused", 3),
-        "gemm" => ("gemm_fused", 3),
-        "gemm_pair" => ("gemm_pair", 5),
-        "gemm_subgroup" => ("gemm_subgroup_fused", 3),
-        "gemm_subgroup_pair" => ("gemm_subgroup_pair", 5),
-        "repeat_back" => ("repeat_back_fused", 2),
-        "rms_norm" => ("rms_norm_fused", 2),
-        "rms_norm_back" => ("rms_norm_back_fused", 3),
-        "rope" => ("rope_fused", 3),
-        "rope_factors" => ("rope_factors_fused", 4),
-        "softmax" => ("softmax_fused", 2),
-        "softmax_back" => ("softmax_back_fused", 3),
-        "softmax_masked" => ("softmax_masked_fused", 3),
-        "unary" => ("unary_fused", 2),
-        _ => return None,
-    };
-    Some((shader, operands + MAX_EXTRAS))
+/// A shader with an epilogue.
+struct Variant {
+    name: &'static str,
+    /// Operands that it binds, whether an epilogue has them or not.
+    operands: usize,
+    /// Extra operands among them.
+    extras: usize,
+}
+
+impl Variant {
+    /// What does what the shader `plain` does, and rotates the result.
+    fn of(plain: &str, rotated: bool) -> Option<Self> {
+        let (name, others, extras) = match (plain, rotated) {
+            ("binary", false) => ("binary_fused", 3, MAX_EXTRAS),
+            ("gemm", false) => ("gemm_fused", 3, MAX_EXTRAS),
+            ("gemm", true) => ("gemm_rotated", 5, MAX_EXTRAS),
+            ("gemm_pair", false) => ("gemm_pair", 5, MAX_EXTRAS),
+            ("gemm_pair", true) => ("gemm_pair_rotated", 7, 1),
+            ("gemm_subgroup", false) => ("gemm_subgroup_fused", 3, MAX_EXTRAS),
+            ("gemm_subgroup", true) => ("gemm_subgroup_rotated", 5, MAX_EXTRAS),
+            ("gemm_subgroup_pair", false) => ("gemm_subgroup_pair", 5, MAX_EXTRAS),
+            ("gemm_subgroup_pair", true) => ("gemm_subgroup_pair_rotated", 7, 1),
+            ("repeat_back", false) => ("repeat_back_fused", 2, MAX_EXTRAS),
+            ("rms_norm", false) => ("rms_norm_fused", 2, MAX_EXTRAS),
+            ("rms_norm", true) => ("rms_norm_rotated", 4, MAX_EXTRAS),
+            ("rms_norm_back", false) => ("rms_norm_back_fused", 3, MAX_EXTRAS),
+            ("rope", false) => ("rope_fused", 3, MAX_EXTRAS),
+            ("rope_factors", false) => ("rope_factors_fused", 4, MAX_EXTRAS),
+            ("softmax", false) => ("softmax_fused", 2, MAX_EXTRAS),
+            ("softmax_back", false) => ("softmax_back_fused", 3, MAX_EXTRAS),
+            ("softmax_masked", false) => ("softmax_masked_fused", 3, MAX_EXTRAS),
+            ("unary", false) => ("unary_fused", 2, MAX_EXTRAS),
+            _ => return None,
+        };
+        Some(Self { name, operands: others + extras, extras })
+    }
 }
 
 fn refuse<T>(what: String) -> Result<T, Refusal> {
@@ -116,20 +135,22 @@ fn refuse<T>(what: String) -> Result<T, Refusal> {
 pub(super) struct Tail<'a> {
     epilogue: &'a Epilogue,
     extras: &'a [Operand],
+    turn: Option<Turn<'a>>,
 }
 
 impl<'a> Tail<'a> {
     /// Of a shader that has an epilogue in any case.
     pub(super) const EMPTY: Self =
-        Self { epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 }, extras: &[] };
+        Self { epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 }, extras: &[], turn: None };
 
     /// Checks an epilogue of a kernel that writes `output`; nothing is left of one that does nothing.
     pub(super) fn new(
         epilogue: &'a Epilogue,
         extras: &'a [Operand],
+        turn: Option<Turn<'a>>,
         output: &Operand,
     ) -> Result<Option<Self>, Refusal> {
-        let tail = Self { epilogue, extras };
+        let tail = Self { epilogue, extras, turn };
         let (named, given) = (epilogue.extras, extras.len());
         if named != given || given > MAX_EXTRAS {
             return refuse(format!("{given} extra operands given, {named} named, a kernel takes {MAX_EXTRAS}"));
@@ -156,7 +177,7 @@ impl<'a> Tail<'a> {
             return refuse(format!("extra operand {extra} of {given} is stored"));
         }
         (0..given).try_for_each(|i| tail.role(i).map(drop))?;
-        Ok((*epilogue != Epilogue::default()).then_some(tail))
+        Ok((turn.is_some() || *epilogue != Epilogue::default()).then_some(tail))
     }
 
     /// That step `number` of results of this kind takes what exists by then.
@@ -194,17 +215,32 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// The shader that stands for a plain one; it binds all its operands, whether the epilogue has them or not.
-    pub(super) fn shader(&self, plain: &str, most: u32) -> Result<&'static str, Refusal> {
-        let (shader, operands) = variant(plain).ok_or_else(|| Refusal(format!("shader {plain} takes no epilogue")))?;
-        if operands > most as usize {
-            return Err(Refusal(format!("shader {shader}: binds {operands} operands, the device takes {most}")));
-        }
-        Ok(shader)
+    /// The rotation behind the steps.
+    pub(super) fn turn(&self) -> Option<Turn<'a>> {
+        self.turn
     }
 
-    /// Binds the extra operands behind the output, and sets the program.
+    /// The shader that stands for a plain one, on a device that binds so many operands.
+    pub(super) fn shader(&self, plain: &str, most: u32) -> Result<&'static str, Refusal> {
+        let Variant { name, operands, extras } = Variant::of(plain, self.turn.is_some()).ok_or_else(|| {
+            let what = if self.turn.is_some() { "rotation" } else { "epilogue" };
+            Refusal(format!("shader {plain} takes no {what}"))
+        })?;
+        if self.extras.len() > extras {
+            let given = self.extras.len();
+            return Err(Refusal(format!("shader {name}: {given} extra operands given, it takes {extras}")));
+        }
+        if operands > most as usize {
+            return Err(Refusal(format!("shader {name}: binds {operands} operands, the device takes {most}")));
+        }
+        Ok(name)
+    }
+
+    /// Binds what follows the output, and sets the program. Extra operands that are not bound keep the defaults of all their constants.
     pub(super) fn bind(&self, mut builder: Builder<'a>) -> Result<Builder<'a>, Refusal> {
+        if let Some(turn) = &self.turn {
+            builder = turn.bind(builder)?;
+        }
         for (i, extra) in self.extras.iter().enumerate() {
             let (access, role) = self.role(i)?;
             builder = builder.operand(Arg::Extra(i), extra, access)?.set(EXTRAS + i as u32, role);
@@ -212,7 +248,6 @@ impl<'a> Tail<'a> {
                 builder = builder.covering(extra);
             }
         }
-        builder = (self.extras.len()..MAX_EXTRAS).fold(builder, |builder, i| builder.set(EXTRAS + i as u32, 0));
         builder = builder.set(STEPS, self.epilogue.steps.len() as u32);
         let value = |source: Source| match source {
             Source::Extra(i) => i as u32,

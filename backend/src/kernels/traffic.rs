@@ -4,6 +4,7 @@
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
 use super::gemm::{REDUCE, REDUCE_2, Schedule};
+use super::rotate::{HAS_FACTORS, ROPE};
 use super::{Access, Addressing};
 use crate::graph::elements;
 use crate::layout::{Loads, Spread};
@@ -45,6 +46,7 @@ pub fn traffic(
 ) -> Vec<Traffic> {
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
+    let rotation = Rotated::of(constants);
     let products = if shader.starts_with("gemm") { Product::all(constants, groups, &operands) } else { None };
     match products {
         Some(products) => {
@@ -53,10 +55,17 @@ pub fn traffic(
                 [product.a(&ab[0].1, subgroup), product.b(&ab[1].1, subgroup)]
             };
             let read = products.iter().zip(inputs.chunks_exact(2)).flat_map(of_product);
-            read.chain(written.iter().map(|(access, at)| products[0].result(*access, at, subgroup))).collect()
+            let rest = written.iter().enumerate().map(|(i, (access, at))| match rotation {
+                Some(rotation) if i == 1 || i == 2 => {
+                    let quads = products[0].result(Access::Read, &written[0].1, subgroup).requests;
+                    rotation.operand(i - 1, quads, at, subgroup)
+                }
+                _ => products[0].result(*access, at, subgroup),
+            });
+            read.chain(rest).collect()
         }
         None => {
-            let grid = Grid { shader, constants, operands: &operands, subgroup };
+            let grid = Grid { shader, constants, operands: &operands, rotation, subgroup };
             (0..operands.len()).map(|p| grid.operand(p)).collect()
         }
     }
@@ -194,19 +203,57 @@ impl Product {
     }
 }
 
+/// The rotation of a result, whose two operands follow the output.
+#[derive(Clone, Copy)]
+struct Rotated {
+    halves: bool,
+    factors: bool,
+}
+
+impl Rotated {
+    fn of(constants: &[(u32, u32)]) -> Option<Self> {
+        let factors = constant(constants, HAS_FACTORS)? != 0;
+        Some(Self { halves: constant(constants, ROPE)? != 0, factors })
+    }
+
+    /// Positions (operand 0), or what stands where factors would: of so many quads of the result, two by two with halves, one position
+    /// each and a factor for every pair.
+    fn operand(self, number: usize, quads: u64, at: &Addressing, subgroup: u32) -> Traffic {
+        let (turns, pairs) = if self.halves { (quads / 2, 4) } else { (quads, 2) };
+        let requests = match (number, self.factors) {
+            (0, _) => turns,
+            (_, true) => turns * pairs,
+            (_, false) => 0,
+        };
+        let alike = spread(0, at.extents[0], 1);
+        let none = Traffic {
+            requests,
+            ..read(at, Loads { lanes: vec![alike], instructions: Vec::new(), together: 1 }, subgroup)
+        };
+        match requests {
+            0 => Traffic { bytes: 0, ..none },
+            _ => Traffic { shared_bytes: at.bytes(), ..none },
+        }
+    }
+}
+
 /// Every other kernel: invocations over the texels of a box, a tile's rows first.
 struct Grid<'a> {
     shader: &'a str,
     constants: &'a [(u32, u32)],
     operands: &'a [(Access, Addressing)],
+    rotation: Option<Rotated>,
     subgroup: u32,
 }
 
 impl Grid<'_> {
     fn operand(&self, p: usize) -> Traffic {
         let (access, ref whole) = self.operands[p];
+        let behind = self.written().and_then(|output| p.checked_sub(output + 1));
+        if let (Some(rotation), Some(number @ (0 | 1)), Some(output)) = (self.rotation, behind, self.written()) {
+            return rotation.operand(number, quads(&self.operands[output].1), whole, self.subgroup);
+        }
         let at = self.touched(p, whole);
-        let quads = |a: &Addressing| elements(&a.extents).div_ceil(4);
         let most = self.operands.iter().filter(|(access, _)| *access != Access::Read).map(|(_, a)| quads(a)).max();
         let most = most.unwrap_or(0).max(quads(&at));
         // A quad whose elements are in four texels is gathered; a quantized one needs its scales.
@@ -239,6 +286,11 @@ impl Grid<'_> {
         }
     }
 
+    /// The first operand that is only written: the output.
+    fn written(&self) -> Option<usize> {
+        self.operands.iter().position(|(access, _)| *access == Access::Write)
+    }
+
     /// The part of operand `p` that is touched: of a table, as many rows as there are ids.
     fn touched(&self, p: usize, whole: &Addressing) -> Addressing {
         let mut at = whole.clone();
@@ -250,12 +302,12 @@ impl Grid<'_> {
 
     /// How often operand `p` is read: rows are reduced first and written then; the ids are searched for every texel.
     fn passes(&self, p: usize, quads: u64) -> u64 {
-        let written = self.operands.iter().position(|(access, _)| *access == Access::Write);
-        if written.is_some_and(|output| p > output) {
+        if self.written().is_some_and(|output| p > output) {
             // An extra operand of an epilogue.
             return 1;
         }
-        match (self.shader.strip_suffix("_fused").unwrap_or(self.shader), p) {
+        let fused = ["_fused", "_rotated"].into_iter().find_map(|suffix| self.shader.strip_suffix(suffix));
+        match (fused.unwrap_or(self.shader), p) {
             ("get_rows_back", 1) => quads,
             ("rms_norm" | "rms_norm_back" | "softmax" | "softmax_masked" | "softmax_back", _)
             | ("cross_entropy", 0)
@@ -263,6 +315,10 @@ impl Grid<'_> {
             _ => 1,
         }
     }
+}
+
+fn quads(a: &Addressing) -> u64 {
+    elements(&a.extents).div_ceil(4)
 }
 
 fn spread(axis: usize, count: u32, step: u32) -> Spread {

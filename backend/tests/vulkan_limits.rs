@@ -71,10 +71,10 @@ fn memory_beyond_the_clamped_heap_is_refused_and_comes_back() {
         };
         check(gpu.create_buffer(1 << 10, 1 << 7).map(drop).unwrap_err());
         check(gpu.create_image(1 << 10, 1 << 7).map(drop).unwrap_err());
-        check(Arena::new(gpu, 2 * mib).map(drop).unwrap_err());
+        check(Arena::new(gpu, &[2 * mib]).map(drop).unwrap_err());
         drop(half);
         assert_eq!(gpu.memory().in_use, idle.in_use);
-        Arena::new(gpu, 2 * mib).unwrap();
+        Arena::new(gpu, &[2 * mib]).unwrap();
     });
 }
 

@@ -40,6 +40,7 @@ uvec2 NAME(_place)(uvec2 xy) {
 }
 
 uvec4 NAME(_fetch_place)(uvec2 place) {
+    OPERAND_COUNT(place, 0u);
     return NAME(_storage) == STORAGE_BUFFER ? NAME(_texels)[place.x] : imageLoad(NAME(_image), ivec2(place));
 }
 

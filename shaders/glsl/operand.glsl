@@ -75,6 +75,17 @@ uint operand_pack_halves(vec2 v) {
     return operand_half_bits(v.x) | (operand_half_bits(v.y) << 16);
 }
 
+// With COUNTED, a module for tests of the cost model: every access counts itself in one more buffer, behind the operands'.
+// Word p says where the counters of operand p start: one of loads and one of stores for every texel of its storage.
+#ifdef COUNTED
+layout(set = 0, binding = 16) buffer OperandCounters {
+    uint operand_counters[];
+};
+#define OPERAND_COUNT(xy, store) NAME(_count)(xy, store)
+#else
+#define OPERAND_COUNT(xy, store)
+#endif
+
 #endif
 
 #if ACCESS == READ
@@ -154,9 +165,16 @@ uvec2 NAME(_texel)(uint s0, uint s1, uint s2, uint s3) {
            NAME(_move3)(s3);
 }
 
+#ifdef COUNTED
+void NAME(_count)(uvec2 xy, uint store) {
+    atomicAdd(operand_counters[operand_counters[SLOT] + 2u * (xy.y * NAME(_pitch) + xy.x) + store], 1u);
+}
+#endif
+
 #if ACCESS != WRITE
 
 uvec4 NAME(_fetch)(uvec2 xy) {
+    OPERAND_COUNT(xy, 0u);
     if (NAME(_storage) == STORAGE_BUFFER) {
         return NAME(_texels)[xy.y * NAME(_pitch) + xy.x];
     }
@@ -276,6 +294,7 @@ vec4 NAME(_repeat4)(uint c4, uint i1, uint i2, uint i3, uint wrap) {
 #if ACCESS != READ
 
 void NAME(_put)(uvec2 xy, uvec4 texel) {
+    OPERAND_COUNT(xy, 1u);
     if (NAME(_storage) == STORAGE_BUFFER) {
         NAME(_texels)[xy.y * NAME(_pitch) + xy.x] = texel;
     } else {

@@ -253,7 +253,7 @@ impl FusedCase {
             discard: Vec::new(),
         });
         let steps = steps.collect();
-        Ok(Plan { slots, steps, buffer_arena: arena, image_arena: 0, report: Report::default() })
+        Ok(Plan { slots, steps, arena: if arena == 0 { Vec::new() } else { vec![arena] }, report: Report::default() })
     }
 
     /// Runs the case and compares what it writes with the single ops in f64.

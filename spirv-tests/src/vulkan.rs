@@ -13,7 +13,7 @@ use crate::{Device, Outcome};
 pub const STORAGES: [StorageChoice; 2] = [StorageChoice::Buffer, StorageChoice::Image];
 
 /// A quiet NaN as F32 and as two F16, and no id of any row.
-const POISON: u32 = 0xffff_ffff;
+pub(crate) const POISON: u32 = 0xffff_ffff;
 
 /// The first adapter, with tensors in one kind of storage.
 pub struct VulkanDevice {

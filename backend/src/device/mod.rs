@@ -8,4 +8,4 @@ mod profile;
 pub use clamp::{ClampError, LimitsClamp};
 pub use limits::Limits;
 pub use presets::{PRESETS, Preset};
-pub use profile::{Case, Estimate, ImageLines, Profile};
+pub use profile::{Case, Estimate, ImageLines, IntegerCosts, Profile};

@@ -68,6 +68,17 @@ pub struct ImageLines {
     pub texel16: [u32; 2],
 }
 
+/// What integer operations on 32-bit words take, a fused multiply-add on f32 taking 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IntegerCosts {
+    /// Additions, shifts, masks.
+    pub simple: Estimate,
+    /// The low half of a product.
+    pub mul: Estimate,
+    /// The high half of a product, which a division by a constant becomes.
+    pub mul_high: Estimate,
+}
+
 /// A machine as a cost model sees it. Rates are per second, times in seconds, sizes in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
@@ -89,6 +100,8 @@ pub struct Profile {
     pub flops_f32: Estimate,
     /// Operations on f16.
     pub flops_f16: Estimate,
+    /// Operations on integers, against those on f32.
+    pub integers: IntegerCosts,
     /// Texels of 16 bytes from images, all in the first-level cache.
     pub texels: Estimate,
     /// Bytes from buffers, all in the first-level cache.

@@ -6,13 +6,16 @@ mod tensor;
 pub use program::Program;
 pub use tensor::Tensor;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
-use crate::plan::{self, Footprint, Home, Plan, PlanError, PlanOptions, Selector, Size};
+use crate::plan::{
+    self, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size,
+};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -24,29 +27,34 @@ pub struct EngineOptions {
     pub plan: PlanOptions,
     /// How layouts of computed tensors are selected, and for what machine; the rule if nothing is said.
     pub selection: Option<(Selector, &'static Profile)>,
+    /// Memory that a program may take with the tensors it is given; values are recomputed rather than kept where it would take more.
+    pub budget: Option<Budget>,
     /// How programs are recorded.
     pub tape: TapeOptions,
 }
 
 impl EngineOptions {
-    /// Options from `FBL_STORAGE` and `FBL_POLICY`, and those of [`GpuOptions::from_env`].
+    /// Options from `FBL_STORAGE`, `FBL_POLICY` and `FBL_BUDGET`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
-        let plan = PlanOptions { storage: from_var("FBL_STORAGE")?, policy: from_var("FBL_POLICY")? };
+        let storage = from_var("FBL_STORAGE")?.unwrap_or_default();
+        let policy = from_var("FBL_POLICY")?.unwrap_or_default();
+        let plan = PlanOptions { storage, policy, ..PlanOptions::default() };
+        let budget = from_var("FBL_BUDGET")?;
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
         if gpu.validation == Validation::Sync {
             // The layer sees hazards within one command buffer only.
             tape.steps_per_buffer = usize::MAX;
         }
-        Ok(Self { gpu, plan, selection: None, tape })
+        Ok(Self { gpu, plan, selection: None, budget, tape })
     }
 }
 
-/// The value of an environment variable; the default if it is unset or empty.
-fn from_var<T: Default + std::str::FromStr<Err = String>>(name: &'static str) -> Result<T, Error> {
+/// The value of an environment variable, unless it is unset or empty.
+fn from_var<T: std::str::FromStr<Err = String>>(name: &'static str) -> Result<Option<T>, Error> {
     match std::env::var(name) {
-        Ok(text) if !text.is_empty() => text.parse().map_err(|why| Error::Option { name, why }),
-        _ => Ok(T::default()),
+        Ok(text) if !text.is_empty() => text.parse().map(Some).map_err(|why| Error::Option { name, why }),
+        _ => Ok(None),
     }
 }
 
@@ -149,26 +157,45 @@ impl Engine {
         Ok(plan::supports(graph, &options.gpu.limits(adapter), options.plan)?)
     }
 
-    /// What [`Engine::compile`] would do with this graph.
+    /// What [`Engine::compile`] would do with this graph. Where values are recomputed, steps name nodes of the graph that
+    /// [`Engine::recompute`] gives.
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
+        Ok(self.planned(graph)?.1)
+    }
+
+    /// The graph rewritten so that a program takes no more than a budget, or, without one, the least that is found.
+    pub fn recompute(&self, graph: &Graph, budget: Option<Budget>) -> Result<Rewritten, Error> {
         graph.verify()?;
-        let (limits, options, memory) = (self.limits(), self.options.plan, DeviceMemory(&self.gpu));
-        match self.options.selection {
-            Some((selector, profile)) => Ok(plan::select(graph, limits, options, &memory, profile, selector)?),
-            None => Ok(plan::plan(graph, limits, options, &memory)?),
-        }
+        let EngineOptions { plan, selection, .. } = self.options;
+        let recompute =
+            Recompute { limits: self.limits(), options: plan, footprint: &DeviceMemory(&self.gpu), selection };
+        Ok(match budget {
+            Some(Budget(bytes)) => recompute.within(graph, bytes)?,
+            None => recompute.smallest(graph)?,
+        })
     }
 
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
-        let plan = self.plan(graph)?;
+        let (graph, plan) = self.planned(graph)?;
         log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
-        self.realise(graph, plan, externals)
+        self.realise(&graph, plan, externals)
     }
 
     /// Places the memory of a plan and records its tape. The plan may come from elsewhere; its slots belong to values of `graph`.
     pub fn realise(&self, graph: &Graph, plan: Plan, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
         Program::new(&self.gpu, &self.options.tape, graph, plan, externals)
+    }
+
+    /// The graph as it is run, with its plan.
+    fn planned<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {
+        if self.options.budget.is_some() {
+            let Rewritten { graph, plan, .. } = self.recompute(graph, self.options.budget)?;
+            return Ok((Cow::Owned(graph), plan));
+        }
+        graph.verify()?;
+        let mut planner = Planner::new(self.limits(), self.options.plan, self.options.selection);
+        Ok((Cow::Borrowed(graph), planner.plan(graph, &DeviceMemory(&self.gpu))?))
     }
 
     /// Sets every word of the memory that a run writes before it reads (kept results and the arena) to `pattern`, so that a test sees
@@ -189,5 +216,13 @@ impl Footprint for DeviceMemory<'_> {
 
     fn block_bytes(&self) -> u64 {
         self.0.arena_block_bytes()
+    }
+
+    fn alone(&self, kind: StorageKind, width: u32, height: u32) -> Result<u64, String> {
+        self.0.storage_bytes(kind, width, height).map_err(|e| e.to_string())
+    }
+
+    fn block(&self, bytes: u64) -> Result<u64, String> {
+        self.0.arena_bytes(bytes).map_err(|e| e.to_string())
     }
 }

@@ -29,8 +29,7 @@ impl Program {
         externals: &[(ValueId, Tensor)],
     ) -> Result<Self, Error> {
         let externals = checked(graph, externals)?;
-        let arena = |bytes| if bytes == 0 { Ok(None) } else { Arena::new(gpu, bytes).map(Some) };
-        let (buffers, images) = (arena(plan.buffer_arena)?, arena(plan.image_arena)?);
+        let arena = Arena::new(gpu, &plan.arena)?;
 
         let mut kept = HashMap::new();
         let mut storages: Vec<Storage> = Vec::with_capacity(plan.slots.len());
@@ -44,10 +43,9 @@ impl Program {
                     kept.insert(id, tensor);
                     storage
                 }
-                Owner::Arena { offset } => match (home.kind, &buffers, &images) {
-                    (StorageKind::Buffer, Some(arena), _) => arena.place_buffer(offset, home.width, home.height)?,
-                    (StorageKind::Image, _, Some(arena)) => arena.place_image(offset, home.width, home.height)?,
-                    _ => unreachable!("a plan with an arena slot has an arena of its kind"),
+                Owner::Arena { offset } => match home.kind {
+                    StorageKind::Buffer => arena.place_buffer(offset, home.width, home.height)?,
+                    StorageKind::Image => arena.place_image(offset, home.width, home.height)?,
                 },
             });
         }

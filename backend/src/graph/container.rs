@@ -95,6 +95,12 @@ pub enum GraphError {
         /// The rule.
         source: ShapeError,
     },
+    /// Nodes that wait for each other, so that no order of execution exists.
+    #[error("node {}: is in a cycle: {}", nodes[0], nodes.join(" reads "))]
+    Cycle {
+        /// Their names: each reads what the next one computes, the last is the first again.
+        nodes: Vec<String>,
+    },
     /// A node breaks a rule of the graph.
     #[error("node {node}: {rule}")]
     Node {
@@ -142,6 +148,7 @@ impl Graph {
     fn push(&mut self, name: String, op: Op, inputs: Vec<Operand>, asked: Option<Desc>) -> Result<ValueId, GraphError> {
         let desc = infer(&op, &self.descs(&name, &inputs)?, asked)
             .map_err(|source| GraphError::Shape { node: name.clone(), source })?;
+        super::rules::exists(&desc).map_err(|rule| GraphError::Node { node: name.clone(), rule })?;
         let output = self.add(name.clone(), desc, Kind::Computed);
         self.nodes.push(Node { name, op, inputs, output, updates: Vec::new() });
         Ok(output)
@@ -200,7 +207,7 @@ impl Graph {
         let mut writer: Vec<Option<usize>> = vec![None; self.values.len()];
         for (at, node) in self.nodes.iter().enumerate() {
             let fail = |rule: String| GraphError::Node { node: node.name.clone(), rule };
-            self.verify_operands(node, &writer)?;
+            self.verify_operands(at, &writer)?;
             let output = self.value(node.output).ok_or_else(|| fail("its output is no value of the graph".into()))?;
             infer(&node.op, &self.descs(&node.name, &node.inputs)?, Some(output.desc()))
                 .map_err(|source| GraphError::Shape { node: node.name.clone(), source })?;
@@ -225,20 +232,23 @@ impl Graph {
         }
     }
 
-    fn verify_operands(&self, node: &Node, writer: &[Option<usize>]) -> Result<(), GraphError> {
+    fn verify_operands(&self, at: usize, writer: &[Option<usize>]) -> Result<(), GraphError> {
+        let node = &self.nodes[at];
         for (i, operand) in node.inputs.iter().enumerate() {
             let fail = |rule: String| GraphError::Node { node: node.name.clone(), rule: format!("operand {i} {rule}") };
             let value = self.value(operand.value).ok_or_else(|| fail("is no value of the graph".into()))?;
             if value.kind == Kind::Computed && writer[operand.value.index()].is_none() {
-                return Err(fail(format!("reads {:?} before a node computes it", value.name)));
+                return Err(self.unordered(at, i));
             }
+            let window = Desc { dtype: value.dtype, shape: operand.shape };
+            super::rules::exists(&window).map_err(|rule| fail(format!("is a window that cannot be: {rule}")))?;
             let extent = super::elements(&value.shape);
             match operand.last() {
                 Some(last) if last < extent => {}
                 Some(last) => {
                     return Err(fail(format!("reaches element {last} of {:?}, which has {extent}", value.name)));
                 }
-                None => return Err(fail("is an empty window, or one beyond 64 bits".into())),
+                None => return Err(fail("is a window that reaches beyond 64 bits".into())),
             }
             let block = u64::from(value.dtype.block());
             let aligned = u64::from(operand.shape[0]) % block == 0
@@ -249,6 +259,55 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// Why node `at` reads a value through operand `i` that no node before it has computed.
+    fn unordered(&self, at: usize, i: usize) -> GraphError {
+        let id = self.nodes[at].inputs[i].value;
+        let name = &self.values[id.index()].name;
+        let rule = match self.nodes.iter().position(|node| node.output == id) {
+            None => format!("operand {i} reads {name:?}, which no node computes"),
+            Some(writer) => match self.path(writer, at) {
+                Some(path) => {
+                    let nodes = [at].into_iter().chain(path).map(|node| self.nodes[node].name.clone());
+                    return GraphError::Cycle { nodes: nodes.collect() };
+                }
+                None => format!("operand {i} reads {name:?} before node {} computes it", self.nodes[writer].name),
+            },
+        };
+        GraphError::Node { node: self.nodes[at].name.clone(), rule }
+    }
+
+    /// Nodes from `from` to `to`, each of which reads what the next one computes.
+    fn path(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let mut writer = vec![None; self.values.len()];
+        for (at, node) in self.nodes.iter().enumerate() {
+            if let Some(of) = writer.get_mut(node.output.index())
+                && self.values[node.output.index()].kind == Kind::Computed
+            {
+                *of = Some(at);
+            }
+        }
+        let mut reader: Vec<Option<usize>> = vec![None; self.nodes.len()];
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            if at == to {
+                let back = std::iter::successors(Some(to), |&at| if at == from { None } else { reader[at] });
+                let mut path: Vec<usize> = back.collect();
+                path.reverse();
+                return Some(path);
+            }
+            for input in &self.nodes[at].inputs {
+                if let Some(next) = writer.get(input.value.index()).copied().flatten()
+                    && next != from
+                    && reader[next].is_none()
+                {
+                    reader[next] = Some(at);
+                    open.push(next);
+                }
+            }
+        }
+        None
     }
 
     /// In-place work needs the written operands to be whole external values, each written through one operand only.
@@ -318,20 +377,104 @@ mod tests {
         assert_eq!(g.value(z).unwrap().desc(), Desc::f32([5, 3, 1, 1]));
     }
 
+    /// Every way to spoil a graph of `y = w x`, `z = y + y`, and what is said of it.
     #[test]
-    fn reads_come_after_writes() {
-        let (mut g, _) = two_nodes();
-        g.nodes.swap(0, 1);
-        assert_eq!(refusal(&g), r#"node z: operand 0 reads "y" before a node computes it"#);
-        g.nodes.remove(1);
-        assert!(g.verify().is_err());
+    fn bad_graphs_name_node_and_rule() {
+        type Spoil = fn(&mut Graph, [ValueId; 4]);
+        let table: [(&str, Spoil, &str); 16] = [
+            ("order", |g, _| g.nodes.swap(0, 1), r#"node z: operand 0 reads "y" before node y computes it"#),
+            (
+                "no writer",
+                |g, _| {
+                    g.nodes.remove(0);
+                },
+                r#"node z: operand 0 reads "y", which no node computes"#,
+            ),
+            (
+                "cycle of two",
+                |g, [.., z]| g.nodes[0].inputs[1] = Operand::whole(z, [64, 3, 1, 1]),
+                "node y: is in a cycle: y reads z reads y",
+            ),
+            ("cycle of one", |g, [.., z]| g.nodes[1].inputs[1] = g.whole(z), "node z: is in a cycle: z reads z"),
+            (
+                "written twice",
+                |g, [w, x, y, _]| g.node_into("again", Op::MulMat, vec![g.whole(w), g.whole(x)], y),
+                r#"node again: writes "y", which node y has written"#,
+            ),
+            (
+                "no such operand",
+                |g, _| g.nodes[0].inputs[1].value = ValueId(9),
+                "node y: operand 1 is no value of the graph",
+            ),
+            ("no such output", |g, _| g.nodes[0].output = ValueId(9), "node y: its output is no value of the graph"),
+            (
+                "dtype of an operand",
+                |g, [_, x, ..]| g.values[x.index()].dtype = DType::I32,
+                "node y: MUL_MAT: operand 1: is I32, must be one of [F32]",
+            ),
+            (
+                "dtype of the output",
+                |g, [.., z]| g.values[z.index()].dtype = DType::F16,
+                "node z: ADD: output: is F16 [5, 3, 1, 1], must be F32 [5, 3, 1, 1]",
+            ),
+            ("operands", |g, _| g.nodes[1].inputs.truncate(1), "node z: ADD: operands: 1 given, 2 wanted"),
+            (
+                "shape",
+                |g, [_, _, y, _]| g.values[y.index()].shape = [3, 5, 1, 1],
+                "node y: MUL_MAT: output: is F32 [3, 5, 1, 1], must be F32 [5, 3, 1, 1]",
+            ),
+            (
+                "empty value",
+                |g, [_, x, ..]| g.values[x.index()].shape[1] = 0,
+                r#"value 1 "x": [64, 0, 1, 1] has an axis of no elements"#,
+            ),
+            (
+                "huge value",
+                |g, [_, x, ..]| g.values[x.index()].shape = [u32::MAX; 4],
+                r#"value 1 "x": [4294967295, 4294967295, 4294967295, 4294967295] has more bytes than 63 bits count"#,
+            ),
+            (
+                "empty window",
+                |g, _| g.nodes[1].inputs[0].shape[1] = 0,
+                "node z: operand 0 is a window that cannot be: [5, 0, 1, 1] has an axis of no elements",
+            ),
+            (
+                "huge window",
+                |g, _| g.nodes[1].inputs[0] = Operand { shape: [u32::MAX; 4], strides: [0; 4], ..g.nodes[1].inputs[0] },
+                "node z: operand 0 is a window that cannot be: [4294967295, 4294967295, 4294967295, 4294967295] has more \
+                 bytes than 63 bits count",
+            ),
+            (
+                "kept, but not computed",
+                |g, [.., z]| {
+                    g.nodes.pop();
+                    g.keep(z);
+                },
+                r#"value 3 "z": no node computes it"#,
+            ),
+        ];
+        for (name, spoil, expected) in table {
+            let (mut g, ids) = two_nodes();
+            spoil(&mut g, ids);
+            assert_eq!(refusal(&g), expected, "{name}");
+        }
     }
 
+    /// Side branches are not named.
     #[test]
-    fn a_value_is_written_once() {
-        let (mut g, [w, x, y, _]) = two_nodes();
-        g.node_into("again", Op::MulMat, vec![g.whole(w), g.whole(x)], y);
-        assert_eq!(refusal(&g), r#"node again: writes "y", which node y has written"#);
+    fn a_cycle_is_told_without_detours() {
+        let mut g = Graph::new();
+        let x = g.external("x", DType::F32, [4, 1, 1, 1]);
+        let mut last = x;
+        let mut ids = Vec::new();
+        for name in ["a", "b", "c", "d"] {
+            last = g.node(name, ADD, vec![g.whole(last), g.whole(x)]).unwrap();
+            ids.push(last);
+        }
+        g.keep(last);
+        g.nodes[0].inputs[1] = g.whole(ids[2]);
+        let names = ["a", "c", "b", "a"].map(String::from).to_vec();
+        assert_eq!(g.verify(), Err(GraphError::Cycle { nodes: names }));
     }
 
     #[test]
@@ -358,6 +501,15 @@ mod tests {
             g.external("v", dtype, shape);
             assert!(refusal(&g).contains(rule), "{}", refusal(&g));
         }
+    }
+
+    /// A product may be too large where its operands are not.
+    #[test]
+    fn impossible_results_are_refused_as_the_node_is_added() {
+        let mut g = Graph::new();
+        let x = g.external("x", DType::F32, [1, 1 << 30, 32, 1]);
+        let error = g.node("scores", Op::MulMat, vec![g.whole(x), g.whole(x)]).unwrap_err().to_string();
+        assert_eq!(error, "node scores: [1073741824, 1073741824, 32, 1] has more bytes than 63 bits count");
     }
 
     #[test]

@@ -2,9 +2,11 @@
 
 use super::StorageKind;
 use super::operand::{
-    AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PITCH, STORAGE,
+    AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PADDED, PITCH, STORAGE,
+    TILE_SLOTS,
 };
 use crate::graph::{DType, Shape};
+use crate::layout::{Expr, LineShape, Ops};
 
 /// Where the elements of an operand are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,6 +21,8 @@ pub struct Addressing {
     pub lane_axis: Option<usize>,
     /// Extents, elements.
     pub extents: Shape,
+    /// Extents with the padding that a writer covers.
+    pub padded: Shape,
     origin: [u32; 2],
     /// `r0, r1, x0, y0, x1, y1, x2, y2` of every axis.
     axes: [[u32; FIELDS_PER_AXIS as usize]; 4],
@@ -42,9 +46,27 @@ impl Addressing {
             pitch: field(PITCH)?,
             lane_axis: Some(field(LANE_AXIS)? as usize).filter(|&axis| axis < 4),
             extents: [field(EXTENTS)?, field(EXTENTS + 1)?, field(EXTENTS + 2)?, field(EXTENTS + 3)?],
+            padded: [field(PADDED)?, field(PADDED + 1)?, field(PADDED + 2)?, field(PADDED + 3)?],
             origin: [field(ORIGIN)?, field(ORIGIN + 1)?],
             axes: [axis(0)?, axis(1)?, axis(2)?, axis(3)?],
         })
+    }
+
+    /// Texel of element (0, 0, 0, 0): its column and row.
+    pub fn origin(&self) -> [u32; 2] {
+        self.origin
+    }
+
+    /// The digits of an axis, innermost first: numbers of values, and the columns and rows that the texel moves by with each. Those of
+    /// one value are left out. On the lane axis they count slots.
+    pub fn digits(&self, axis: usize) -> Vec<(u32, [u32; 2])> {
+        let steps = match self.lane_axis == Some(axis) {
+            true => self.extents[axis].div_ceil(self.dtype.lanes()),
+            false => self.extents[axis],
+        };
+        let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
+        let digits = [(r0, [x0, y0]), (r1, [x1, y1]), (steps.div_ceil(r0 * r1), [x2, y2])];
+        digits.into_iter().filter(|&(radix, _)| radix > 1).collect()
     }
 
     /// First texel of the slot that holds an element: its column and row.
@@ -69,26 +91,172 @@ impl Addressing {
         }
     }
 
-    /// Bytes of the slots that hold the operand's elements, each counted once however often it is repeated.
-    pub fn bytes(&self) -> u64 {
-        let slots = (0..4).map(|axis| {
+    /// Other places for the indices below `reach`, of which the same share a texel, the same share a line, and all lie in the same
+    /// order along both axes of the storage. What none of this depends on is left out, so that operands that lie alike there are equal.
+    pub fn within(&self, reach: Shape, line: LineShape) -> Self {
+        let mut cut = self.clone();
+        // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
+        let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
+        for axis in 0..4 {
+            cut.extents[axis] = self.extents[axis].min(reach[axis]);
+            let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
+            let last = cut.extents[axis].saturating_sub(1) / steps;
+            let [r0, r1, strides @ ..] = self.axes[axis];
+            let digits = [last.min(r0 - 1), (last / r0).min(r1 - 1), last / (r0 * r1)];
+            cut.axes[axis] = [0; 8];
+            cut.axes[axis][0] = if digits[1..] == [0, 0] { digits[0] + 1 } else { r0 };
+            cut.axes[axis][1] = if digits[2] == 0 { digits[1] + 1 } else { r1 };
+            for digit in (0..3).filter(|&digit| digits[digit] > 0) {
+                let [x, y] = [strides[2 * digit], strides[2 * digit + 1]].map(u64::from);
+                let [x, y] = match self.storage {
+                    StorageKind::Buffer => [y * u64::from(self.pitch) + x, 0],
+                    StorageKind::Image => [x, y],
+                };
+                along_x.push(Way { axis, field: 2 + 2 * digit, stride: x, times: digits[digit] });
+                along_y.push(Way { axis, field: 3 + 2 * digit, stride: y, times: digits[digit] });
+            }
+        }
+        for (ways, width) in [(along_x, line.width), (along_y, line.height)] {
+            for Way { axis, field, stride, .. } in shortened(ways, width.into()) {
+                cut.axes[axis][field] = stride as u32;
+            }
+        }
+        let [x, y] = self.place([0; 4]);
+        Self { pitch: 0, origin: [x % line.width, y % line.height], ..cut }
+    }
+
+    /// The places of all indices, counted once: for many questions about a small box.
+    pub fn places(&self) -> Places {
+        let [x, y] = self.place([0; 4]);
+        let axis = |axis: usize| {
+            let lanes = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
+            let moves = (0..self.extents[axis].div_ceil(lanes)).map(|slot| {
+                let mut index = [0; 4];
+                index[axis] = slot * lanes;
+                let [to_x, to_y] = self.place(index);
+                [to_x - x, to_y - y]
+            });
+            (self.extents[axis], lanes, moves.collect())
+        };
+        Places { origin: [x, y], axes: std::array::from_fn(axis) }
+    }
+
+    /// What a shader computes from one texel to the next, while the indices of these axes change: the place of the rest is known.
+    pub fn address_ops(&self, changing: [bool; 4]) -> Ops {
+        let along = |at: usize| {
+            let digits = (0..4).filter(|&axis| changing[axis]).flat_map(|axis| {
+                let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis].map(u64::from);
+                let i = Expr::index(axis, self.steps(axis));
+                let digits = [i.modulo(r0), i.div(r0).modulo(r1), i.div(r0 * r1)];
+                digits.into_iter().zip([[x0, y0], [x1, y1], [x2, y2]])
+            });
+            let fixed = Expr::constant(u64::from(changing.contains(&false)).max(self.origin[at].into()));
+            digits.fold(fixed, |sum, (digit, by)| sum.add(&digit.mul(by[at])))
+        };
+        let (x, y) = (along(0), along(1));
+        match self.storage {
+            StorageKind::Buffer => Ops::of(&[y.mul(self.pitch.into()).add(&x).reduced()]),
+            StorageKind::Image => Ops::of(&[x.reduced(), y.reduced()]),
+        }
+    }
+
+    /// Indices of an axis; slots where the lanes are.
+    fn steps(&self, axis: usize) -> u32 {
+        match self.lane_axis == Some(axis) {
+            true => self.extents[axis].div_ceil(self.dtype.lanes()),
+            false => self.extents[axis],
+        }
+    }
+
+    /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
+    /// type they are the quants of every slot and the scales of every tile that has one of the slots.
+    pub fn texels(&self, extents: Shape) -> u64 {
+        let (mut slots, mut tiles) = (1, 1);
+        let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
+        for (axis, extent) in extents.into_iter().enumerate() {
             let steps = match self.lane_axis == Some(axis) {
-                true => self.extents[axis].div_ceil(self.dtype.lanes()),
-                false => self.extents[axis],
+                true => extent.div_ceil(self.dtype.lanes()),
+                false => extent,
             };
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
-            let outer = steps.div_ceil(r0 * r1);
-            let digits = [(r0, x0, y0), (r1, x1, y1), (outer, x2, y2)];
-            let repeated: u32 = digits.iter().filter(|&&(_, x, y)| x == 0 && y == 0).map(|&(r, ..)| r).product();
-            u64::from(steps.div_ceil(repeated))
-        });
-        slots.product::<u64>() * slot_bytes(self.dtype)
+            let digits = [(r0, x0, y0), (r1, x1, y1), (1, x2, y2)];
+            slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));
+            tiles *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > tile_width || y > 0))));
+        }
+        match self.dtype.quant_texels() {
+            None => slots,
+            Some(quants) => slots * u64::from(quants) + tiles,
+        }
+    }
+
+    /// Whether `rows` neighbours along an axis stay within its innermost digit; of a quantized type, whether they are the rows of a tile.
+    pub fn is_tiled(&self, axis: usize, rows: u32) -> bool {
+        let [r0, _, x0, ..] = self.axes[axis];
+        match self.dtype.quant_texels() {
+            None => r0.is_multiple_of(rows),
+            Some(q) => r0 == rows && x0 == q && self.origin[0].is_multiple_of(TILE_SLOTS * q + 1),
+        }
     }
 }
 
-/// Bytes of a slot: a texel, or the quants of a row of a block and their word of scales.
-fn slot_bytes(dtype: DType) -> u64 {
-    dtype.quant_texels().map_or(16, |q| u64::from(16 * q + 4))
+/// A stride of a digit in one coordinate.
+struct Way {
+    axis: usize,
+    field: usize,
+    stride: u64,
+    /// Greatest value of the digit.
+    times: u32,
+}
+
+/// Strides that lead beyond all that the shorter ones reach, and beyond its last line, cut by whole lines to the least that still does.
+fn shortened(mut ways: Vec<Way>, line: u64) -> Vec<Way> {
+    ways.sort_by_key(|way| way.stride);
+    let mut reached = 0;
+    for way in &mut ways {
+        let clear = reached + line;
+        if way.stride > clear {
+            way.stride = clear + (way.stride - clear) % line;
+        }
+        reached += way.stride * u64::from(way.times);
+    }
+    ways
+}
+
+/// Places of a box of indices.
+pub struct Places {
+    origin: [u32; 2],
+    /// Extent of every axis, elements of a slot along it, and the way from the first slot to each.
+    axes: [(u32, u32, Vec<[u32; 2]>); 4],
+}
+
+impl Places {
+    /// As [`Addressing::place`]; nothing outside the extents.
+    pub fn of(&self, index: [u32; 4]) -> Option<[u32; 2]> {
+        let mut at = self.origin;
+        for (i, (extent, lanes, moves)) in index.into_iter().zip(&self.axes) {
+            if i >= *extent {
+                return None;
+            }
+            if *extent > 1 {
+                let [x, y] = moves[(if *lanes == 1 { i } else { i / lanes }) as usize];
+                at = [at[0] + x, at[1] + y];
+            }
+        }
+        Some(at)
+    }
+}
+
+/// Different values that the digits which move have for the indices below `steps`; digits are (radix, moves), innermost first, and the
+/// radix of the last one does not matter.
+fn different(steps: u32, digits: &[(u32, bool)]) -> u32 {
+    let Some((&(_, moves), inner)) = digits.split_last() else { return steps.min(1) };
+    let turn: u32 = inner.iter().map(|(radix, _)| radix).product();
+    let (turns, rest) = (steps / turn, different(steps % turn, inner));
+    match (turns, moves) {
+        (0, _) => rest,
+        (_, true) => turns * different(turn, inner) + rest,
+        (_, false) => different(turn, inner),
+    }
 }
 
 /// The constant of that id; `constants` are sorted by id.

@@ -5,8 +5,8 @@ use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
 use crate::graph::{Shape, elements};
 
-const WRAP: u32 = 16;
-const RENUMBER: u32 = 17;
+pub(super) const WRAP: u32 = 16;
+pub(super) const RENUMBER: u32 = 17;
 const BEFORE: u32 = 16;
 
 /// A copy between shapes reads the input in the output's shape where its digits allow, else element by element by number.

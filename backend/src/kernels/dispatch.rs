@@ -10,7 +10,7 @@ use crate::layout::Place;
 pub(super) const LOCAL_SIZE: u32 = 0;
 pub(super) const TILE_AXIS: u32 = 3;
 pub(super) const TILE_ROWS: u32 = 4;
-const BOX: u32 = 5;
+pub(super) const BOX: u32 = 5;
 
 /// Operands a shader can have.
 const MAX_OPERANDS: usize = 8;
@@ -132,13 +132,12 @@ impl<'a> Builder<'a> {
     /// The given workgroups of `size` invocations.
     pub(super) fn workgroups(mut self, size: u32, groups: [u32; 3]) -> Result<Dispatch, Refusal> {
         self.constants.push((LOCAL_SIZE, size));
-        self.constants.sort_unstable();
         if groups.iter().zip(self.limits.max_workgroup_count).any(|(&wanted, most)| wanted > most) {
             let [x, y, z] = groups;
             let rule = format!("{x} x {y} x {z} workgroups are more than a dispatch holds");
             return Err(Refusal(format!("shader {}: {rule}", self.shader)));
         }
-        Ok(Dispatch { shader: self.shader, constants: self.constants, groups, args: self.args })
+        Ok(Dispatch { shader: self.shader, constants: self.constants.into(), groups, args: self.args })
     }
 
     fn largest_group(&self) -> u32 {
@@ -163,7 +162,7 @@ impl<'a> Builder<'a> {
     }
 
     fn finish(self, size: u32, groups: u64) -> Result<Dispatch, Refusal> {
-        let mut this = self.set(LOCAL_SIZE, size);
+        let this = self.set(LOCAL_SIZE, size);
         let too_many =
             || Refusal(format!("shader {}: {groups} workgroups are more than a dispatch holds", this.shader));
         let groups = split(groups, this.limits.max_workgroup_count).ok_or_else(too_many)?;
@@ -172,8 +171,7 @@ impl<'a> Builder<'a> {
         if invocations > u64::from(u32::MAX) {
             return Err(too_many());
         }
-        this.constants.sort_unstable();
-        Ok(Dispatch { shader: this.shader, constants: this.constants, groups, args: this.args })
+        Ok(Dispatch { shader: this.shader, constants: this.constants.into(), groups, args: this.args })
     }
 }
 

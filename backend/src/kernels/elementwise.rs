@@ -4,7 +4,7 @@ use super::{Call, Lowered, Refusal};
 use crate::graph::{Binary, Op, Unary};
 
 const OP: u32 = 16;
-const WRAP: u32 = 17;
+pub(super) const WRAP: u32 = 17;
 const SCALE: u32 = 17;
 const BIAS: u32 = 18;
 

@@ -90,40 +90,49 @@ const RESULT: usize = MAX_EXTRAS;
 
 /// A shader with an epilogue.
 struct Variant {
+    /// The shader that does the same without one.
+    plain: &'static str,
+    rotated: bool,
     name: &'static str,
-    /// Operands that it binds, whether an epilogue has them or not.
-    operands: usize,
-    /// Extra operands among them.
-    extras: usize,
+    /// Operands that it binds before the extra ones.
+    others: u32,
+    /// Extra operands that it binds, whether an epilogue has them or not.
+    extras: u32,
 }
 
-impl Variant {
-    /// What does what the shader `plain` does, and rotates the result.
-    fn of(plain: &str, rotated: bool) -> Option<Self> {
-        let (name, others, extras) = match (plain, rotated) {
-            ("binary", false) => ("binary_fused", 3, MAX_EXTRAS),
-            ("gemm", false) => ("gemm_fused", 3, MAX_EXTRAS),
-            ("gemm", true) => ("gemm_rotated", 5, MAX_EXTRAS),
-            ("gemm_pair", false) => ("gemm_pair", 5, MAX_EXTRAS),
-            ("gemm_pair", true) => ("gemm_pair_rotated", 7, 1),
-            ("gemm_subgroup", false) => ("gemm_subgroup_fused", 3, MAX_EXTRAS),
-            ("gemm_subgroup", true) => ("gemm_subgroup_rotated", 5, MAX_EXTRAS),
-            ("gemm_subgroup_pair", false) => ("gemm_subgroup_pair", 5, MAX_EXTRAS),
-            ("gemm_subgroup_pair", true) => ("gemm_subgroup_pair_rotated", 7, 1),
-            ("repeat_back", false) => ("repeat_back_fused", 2, MAX_EXTRAS),
-            ("rms_norm", false) => ("rms_norm_fused", 2, MAX_EXTRAS),
-            ("rms_norm", true) => ("rms_norm_rotated", 4, MAX_EXTRAS),
-            ("rms_norm_back", false) => ("rms_norm_back_fused", 3, MAX_EXTRAS),
-            ("rope", false) => ("rope_fused", 3, MAX_EXTRAS),
-            ("rope_factors", false) => ("rope_factors_fused", 4, MAX_EXTRAS),
-            ("softmax", false) => ("softmax_fused", 2, MAX_EXTRAS),
-            ("softmax_back", false) => ("softmax_back_fused", 3, MAX_EXTRAS),
-            ("softmax_masked", false) => ("softmax_masked_fused", 3, MAX_EXTRAS),
-            ("unary", false) => ("unary_fused", 2, MAX_EXTRAS),
-            _ => return None,
-        };
-        Some(Self { name, operands: others + extras, extras })
-    }
+const fn variant(plain: &'static str, name: &'static str, others: u32) -> Variant {
+    Variant { plain, rotated: false, name, others, extras: MAX_EXTRAS as u32 }
+}
+
+const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u32) -> Variant {
+    Variant { plain, rotated: true, name, others, extras }
+}
+
+const VARIANTS: [Variant; 19] = [
+    variant("binary", "binary_fused", 3),
+    variant("gemm", "gemm_fused", 3),
+    variant("gemm_pair", "gemm_pair", 5),
+    variant("gemm_subgroup", "gemm_subgroup_fused", 3),
+    variant("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
+    variant("repeat_back", "repeat_back_fused", 2),
+    variant("rms_norm", "rms_norm_fused", 2),
+    variant("rms_norm_back", "rms_norm_back_fused", 3),
+    variant("rope", "rope_fused", 3),
+    variant("rope_factors", "rope_factors_fused", 4),
+    variant("softmax", "softmax_fused", 2),
+    variant("softmax_back", "softmax_back_fused", 3),
+    variant("softmax_masked", "softmax_masked_fused", 3),
+    variant("unary", "unary_fused", 2),
+    rotated("gemm", "gemm_rotated", 5, 3),
+    rotated("gemm_pair", "gemm_pair_rotated", 7, 1),
+    rotated("gemm_subgroup", "gemm_subgroup_rotated", 5, 3),
+    rotated("gemm_subgroup_pair", "gemm_subgroup_pair_rotated", 7, 1),
+    rotated("rms_norm", "rms_norm_rotated", 4, 3),
+];
+
+/// The first extra operand of a shader that has an epilogue.
+pub(super) fn first_extra(shader: &str) -> Option<u32> {
+    VARIANTS.iter().find(|variant| variant.name == shader).map(|variant| variant.others)
 }
 
 fn refuse<T>(what: String) -> Result<T, Refusal> {
@@ -222,15 +231,17 @@ impl<'a> Tail<'a> {
 
     /// The shader that stands for a plain one, on a device that binds so many operands.
     pub(super) fn shader(&self, plain: &str, most: u32) -> Result<&'static str, Refusal> {
-        let Variant { name, operands, extras } = Variant::of(plain, self.turn.is_some()).ok_or_else(|| {
-            let what = if self.turn.is_some() { "rotation" } else { "epilogue" };
+        let rotated = self.turn.is_some();
+        let found = VARIANTS.iter().find(|variant| variant.plain == plain && variant.rotated == rotated);
+        let &Variant { name, others, extras, .. } = found.ok_or_else(|| {
+            let what = if rotated { "rotation" } else { "epilogue" };
             Refusal(format!("shader {plain} takes no {what}"))
         })?;
-        if self.extras.len() > extras {
-            let given = self.extras.len();
+        let (given, operands) = (self.extras.len(), others + extras);
+        if given > extras as usize {
             return Err(Refusal(format!("shader {name}: {given} extra operands given, it takes {extras}")));
         }
-        if operands > most as usize {
+        if operands > most {
             return Err(Refusal(format!("shader {name}: binds {operands} operands, the device takes {most}")));
         }
         Ok(name)

@@ -4,6 +4,7 @@
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
 //! 4 by 4 elements, four texels each. A view whose lanes are on a batch axis is gathered element by element: right, but slow.
+//! An output whose lanes run along n is written by the product of the operands exchanged.
 //!
 //! # Schedule
 //!
@@ -37,7 +38,7 @@ use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
 use super::epilogue::Tail;
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
 use crate::device::Limits;
-use crate::graph::{DType, Op};
+use crate::graph::{DType, Desc, Op};
 use crate::layout::Layout;
 
 const TILE_M: u32 = 3;
@@ -68,7 +69,26 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 const LARGE: u64 = 1 << 24;
 
 pub(super) fn product(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
-    lower(call, Product::new(op, call.inputs, 0, call.output)?, None)
+    let product = Product::new(op, call.inputs, 0, call.output)?;
+    match turned(&product, call.output).filter(|_| call.tail.is_none()) {
+        Some(output) => lower(Call { output: &output, ..call }, product.exchanged(), None),
+        None => lower(call, product, None),
+    }
+}
+
+/// Whether either operand can be the first: B is F32, A of any type of weights.
+pub(super) fn is_symmetric(inputs: &[Desc]) -> bool {
+    inputs.iter().all(|input| input.dtype == DType::F32)
+}
+
+/// The output with its axes exchanged, where its lanes run along n and both operands are of the type that B has.
+fn turned(Product { a, b, .. }: &Product, output: &Operand) -> Option<Operand> {
+    let along_n = matches!(output.view.lane_axis(output.dtype.lanes()), Ok(Some(1)));
+    if !along_n || a.1.dtype != b.1.dtype {
+        return None;
+    }
+    let view = output.view.permute(&[1, 0, 2, 3]).ok()?;
+    Some(Operand { view, ..output.clone() })
 }
 
 /// The product of the call's operands, and the second one of `inputs` in the same dispatch.
@@ -78,16 +98,16 @@ pub(super) fn pair(call: Call<'_>, op: &Op, second: SecondProduct, inputs: &[Ope
     lower(call, first, Some((other, second.scale)))
 }
 
-/// One matrix product: its operands as the kernel takes them, the number of the first one, and the view axis summed over.
-struct Product<'a> {
-    a: Operand,
-    b: &'a Operand,
-    number: usize,
+/// One matrix product: the side along m, the side along n, and the view axis summed over.
+struct Product {
+    a: (Arg, Operand),
+    b: (Arg, Operand),
     reduce: u32,
 }
 
-impl<'a> Product<'a> {
-    fn new(op: &Op, inputs: &'a [Operand], number: usize, output: &Operand) -> Result<Self, Refusal> {
+impl Product {
+    /// The product of these operands, the first of which has that number.
+    fn new(op: &Op, inputs: &[Operand], number: usize, output: &Operand) -> Result<Self, Refusal> {
         let reduce = match op {
             Op::MulMat => 0,
             Op::OutProd => 1,
@@ -96,15 +116,17 @@ impl<'a> Product<'a> {
         let [a, b] = inputs else {
             return Err(Refusal(format!("a product takes 2 operands, not {}", inputs.len())));
         };
-        Ok(Self { a: shared_over_heads(a, Arg::Input(number), output)?, b, number, reduce })
+        let arg = Arg::Input(number);
+        Ok(Self { a: (arg, shared_over_heads(a, arg, output)?), b: (Arg::Input(number + 1), b.clone()), reduce })
+    }
+
+    fn exchanged(self) -> Self {
+        Self { a: self.b, b: self.a, ..self }
     }
 
     fn bind<'b>(&self, builder: Builder<'b>) -> Result<Builder<'b>, Refusal> {
-        builder.operand(Arg::Input(self.number), &self.a, Access::Read)?.operand(
-            Arg::Input(self.number + 1),
-            self.b,
-            Access::Read,
-        )
+        let Self { a, b, .. } = self;
+        builder.operand(a.0, &a.1, Access::Read)?.operand(b.0, &b.1, Access::Read)
     }
 }
 
@@ -219,10 +241,10 @@ impl Schedule {
     }
 }
 
-fn lower(call: Call<'_>, first: Product<'_>, second: Option<(Product<'_>, f32)>) -> Result<Lowered, Refusal> {
+fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Result<Lowered, Refusal> {
     let [p0, n, ..] = call.output.padded();
     let [.., b2, b3] = call.output.shape();
-    let k = first.b.shape()[first.reduce as usize];
+    let k = first.b.1.shape()[first.reduce as usize];
     let mut schedule = Schedule::choose(Size { quads_m: p0.div_ceil(4), n, k, batches: [b2, b3] }, call.limits);
     if let Some(turn) = call.tail.and_then(|tail| tail.turn()) {
         if schedule.parts > 1 {

@@ -1,12 +1,14 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod constants;
 mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
 mod gather;
 mod gemm;
+mod in_place;
 mod loss;
 mod operand;
 mod optimizer;
@@ -16,13 +18,18 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod turned;
+mod words;
 
 pub use addressing::Addressing;
+pub use constants::Constants;
+pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub use in_place::works_in_place;
 pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
-
-pub use dispatch::most_operands;
+pub use turned::lane_axes;
+pub use words::{parameters, schedule_in_words};
 
 use dispatch::Builder;
 use epilogue::Tail;
@@ -42,7 +49,7 @@ pub enum StorageKind {
 }
 
 /// One operand as a kernel sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     /// Element type.
     pub dtype: DType,
@@ -83,8 +90,8 @@ impl std::fmt::Display for Arg {
 pub struct Dispatch {
     /// Name of the shader in `fblayout_shaders`.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// What each operand slot is bound to, with whether the shader reads and writes it.
@@ -134,7 +141,10 @@ pub struct Refusal(pub String);
 /// The operands break the op's shape rule, or one of them has a view, dtype or size that no kernel takes.
 pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> Result<Lowered, Refusal> {
     check(op, inputs, output)?;
-    by_family(op, Call { inputs, output, tail: None, limits })
+    match turned::turned(op, inputs, output) {
+        Some((op, inputs, output)) => by_family(&op, Call { inputs: &inputs, output: &output, tail: None, limits }),
+        None => by_family(op, Call { inputs, output, tail: None, limits }),
+    }
 }
 
 /// That the operands satisfy the op's shape rule.
@@ -207,6 +217,15 @@ pub fn lower_fused(
             gemm::pair(call, &fused.op, product, second)
         }
     }
+}
+
+/// Whether kernels can read an operand at all, whatever the op.
+///
+/// # Errors
+/// The digits that a kernel does not take.
+pub fn takes(operand: &Operand) -> Result<(), Refusal> {
+    operand.desc(Arg::Input(0))?;
+    operand::constants(0, Arg::Input(0), operand).map(drop)
 }
 
 /// What a family's lowering gets; the operands satisfy the op's shape rule.

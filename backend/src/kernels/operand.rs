@@ -14,7 +14,7 @@ pub(super) const DTYPE: u32 = 1;
 pub(super) const PITCH: u32 = 2;
 pub(super) const LANE_AXIS: u32 = 3;
 pub(super) const EXTENTS: u32 = 4;
-const PADDED: u32 = 8;
+pub(super) const PADDED: u32 = 8;
 pub(super) const ORIGIN: u32 = 12;
 pub(super) const AXES: u32 = 14;
 pub(super) const FIELDS_PER_AXIS: u32 = 8;
@@ -27,7 +27,7 @@ const NO_LANE_AXIS: u32 = 4;
 const MAX_DIGITS: usize = 3;
 
 /// Slots of a tile of a quantized type.
-const TILE_SLOTS: u32 = 4;
+pub(super) const TILE_SLOTS: u32 = 4;
 
 /// A digit of an axis in texels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,11 +106,9 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
         (PITCH, pitch),
         (LANE_AXIS, lane_axis.map_or(NO_LANE_AXIS, |axis| axis as u32)),
     ];
-    for (axis, (extent, padded)) in operand.shape().into_iter().zip(operand.padded()).enumerate() {
-        fields.push((EXTENTS + axis as u32, extent));
-        fields.push((PADDED + axis as u32, padded));
-    }
-    fields.extend([(ORIGIN, x), (ORIGIN + 1, y), (ORIGIN_LANE, view.origin.lane)]);
+    fields.extend((EXTENTS..).zip(operand.shape()));
+    fields.extend((PADDED..).zip(operand.padded()));
+    fields.extend([(ORIGIN, x), (ORIGIN + 1, y)]);
     let mut reach = view.origin.x % TILE_SLOTS;
     for axis in 0..4 {
         let steps =
@@ -120,7 +118,7 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
         let first = AXES + FIELDS_PER_AXIS * axis as u32;
         fields.extend(values.into_iter().zip(first..).map(|(value, field)| (field, value)));
     }
-    fields.sort_unstable();
+    fields.push((ORIGIN_LANE, view.origin.lane));
     let base = FIRST_ID + IDS_PER_OPERAND * slot;
     Ok(fields.into_iter().map(|(field, value)| (base + field, value)).collect())
 }

@@ -6,6 +6,7 @@ use crate::graph::{Rope, RopeMode};
 
 /// First constant id of the angles.
 const ANGLES: u32 = 16;
+pub(super) const N_DIMS: u32 = ANGLES + 1;
 
 /// Bits of a pair's number that the shader takes.
 const POWER_BITS: u32 = 10;

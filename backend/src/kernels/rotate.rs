@@ -9,7 +9,7 @@ use crate::graph::{Desc, Op, Rope, RopeMode, infer};
 
 /// Constant ids, behind those of the operands.
 pub(super) const ROPE: u32 = 448;
-const HEAD_DIM: u32 = 466;
+pub(super) const HEAD_DIM: u32 = 466;
 const POSITION_AXIS: u32 = 467;
 pub(super) const HAS_FACTORS: u32 = 468;
 

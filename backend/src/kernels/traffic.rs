@@ -4,10 +4,12 @@
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
 use super::gemm::{REDUCE, REDUCE_2, Schedule};
-use super::rotate::{HAS_FACTORS, ROPE};
-use super::{Access, Addressing};
-use crate::graph::elements;
+use super::{Access, Addressing, copy, elementwise, rope, rotate};
+use crate::graph::{Shape, elements, rows};
 use crate::layout::{Loads, Spread};
+
+/// What the names of shaders with an epilogue end in.
+const FUSED: [&str; 2] = ["_fused", "_rotated"];
 
 /// Instructions that stand for all of a subgroup's.
 const SAMPLE: u32 = 32;
@@ -19,9 +21,9 @@ pub struct Traffic {
     pub access: Access,
     /// Where its elements are.
     pub addressing: Addressing,
-    /// Different bytes of it that are touched.
+    /// Bytes of the different texels that are touched, padding included; what is read and written counts once.
     pub bytes: u64,
-    /// Texels that the invocations load or store.
+    /// Texels that the invocations load and store, as the source of the shader asks for them.
     pub requests: u64,
     /// Lanes of a subgroup that load the same texel at a time.
     pub alike: u32,
@@ -31,6 +33,8 @@ pub struct Traffic {
     pub reuse_after: u64,
     /// Bytes of the operand that they touch in between.
     pub reuse_bytes: u64,
+    /// Axes whose indices change from one request of an invocation to the next.
+    pub changing: [bool; 4],
     /// The first instructions of a subgroup.
     pub loads: Loads,
 }
@@ -44,28 +48,29 @@ pub fn traffic(
     accesses: &[Access],
     subgroup: u32,
 ) -> Vec<Traffic> {
+    // Whatever a kernel does with its result, it reads its operands alike.
+    let shader = FUSED.into_iter().find_map(|suffix| shader.strip_suffix(suffix)).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
-    let rotation = Rotated::of(constants);
     let products = if shader.starts_with("gemm") { Product::all(constants, groups, &operands) } else { None };
     match products {
         Some(products) => {
-            let (inputs, written) = operands.split_at(2 * products.len());
+            let (inputs, results) = operands.split_at(2 * products.len());
             let of_product = |(product, ab): (&Product, &[(Access, Addressing)])| {
-                [product.a(&ab[0].1, subgroup), product.b(&ab[1].1, subgroup)]
+                let quads = product.quads(&ab[0].1);
+                [product.a(&ab[0].1, quads, subgroup), product.b(&ab[1].1, quads, subgroup)]
             };
             let read = products.iter().zip(inputs.chunks_exact(2)).flat_map(of_product);
-            let rest = written.iter().enumerate().map(|(i, (access, at))| match rotation {
-                Some(rotation) if i == 1 || i == 2 => {
-                    let quads = products[0].result(Access::Read, &written[0].1, subgroup).requests;
-                    rotation.operand(i - 1, quads, at, subgroup)
-                }
+            let rotation = Rotated::of(constants, &results[0].1);
+            let rest = results.iter().enumerate().map(|(i, (access, at))| match rotation {
+                Some(rotation) if (1..=2).contains(&i) => rotation.operand(i - 1, at, subgroup),
                 _ => products[0].result(*access, at, subgroup),
             });
             read.chain(rest).collect()
         }
         None => {
-            let grid = Grid { shader, constants, operands: &operands, rotation, subgroup };
+            let invocations = invocations(constants, groups);
+            let grid = Grid { shader, constants, operands: &operands, invocations, subgroup };
             (0..operands.len()).map(|p| grid.operand(p)).collect()
         }
     }
@@ -109,51 +114,76 @@ impl Product {
         }
     }
 
+    fn outer(&self) -> usize {
+        1 - self.reduce
+    }
+
     fn way(&self, operand: &Addressing) -> Way {
         match operand.lane_axis {
+            _ if operand.dtype.quant_texels().is_some() && !self.rows_are_tiled(operand) => Way::Scattered,
             Some(axis) if axis == self.reduce => Way::AlongK,
-            Some(axis) if axis == 1 - self.reduce => Way::AlongOuter,
+            Some(axis) if axis == self.outer() => Way::AlongOuter,
             _ => Way::Scattered,
         }
     }
 
-    fn invocations(&self) -> u64 {
-        self.workgroups() * u64::from(self.schedule.lanes_m) * u64::from(self.schedule.lanes_n)
+    /// Whether four neighbours along the axis that the lanes do not run along are one digit.
+    fn rows_are_tiled(&self, operand: &Addressing) -> bool {
+        operand.is_tiled(usize::from(operand.lane_axis == Some(0)), 4)
     }
 
-    fn workgroups(&self) -> u64 {
-        self.groups.iter().map(|&n| u64::from(n)).product()
+    /// Invocations that sum over the same k, the whole of it: parts of one sum count as one.
+    fn sums(&self) -> u64 {
+        let workgroups: u64 = self.groups.iter().map(|&n| u64::from(n)).product();
+        let lanes = u64::from(self.schedule.lanes_m) * u64::from(self.schedule.lanes_n);
+        workgroups * lanes / u64::from(self.schedule.parts)
     }
 
-    /// Elements of k that an invocation sums.
-    fn k(&self, operand: &Addressing) -> u32 {
-        operand.extents[self.reduce].div_ceil(self.schedule.parts)
+    /// Quads of k that a sum goes through: whole texels of a, where they run along k.
+    fn quads(&self, a: &Addressing) -> u32 {
+        let step = match self.way(a) {
+            Way::AlongK => a.dtype.lanes() / 4 / a.dtype.quant_texels().unwrap_or(1),
+            Way::AlongOuter | Way::Scattered => 1,
+        };
+        a.extents[self.reduce].div_ceil(4).next_multiple_of(step)
+    }
+
+    /// Only k moves on in the loop, see `direction.glsl`.
+    fn along_k(&self) -> [bool; 4] {
+        std::array::from_fn(|axis| axis == self.reduce)
     }
 
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
-    fn a(&self, a: &Addressing, subgroup: u32) -> Traffic {
-        let (k, outer, lanes) = (self.k(a), 1 - self.reduce, a.dtype.lanes());
+    fn a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
+        let (outer, lanes) = (self.outer(), a.dtype.lanes());
+        let k = a.extents[self.reduce].div_ceil(self.schedule.parts);
         let quants = a.dtype.quant_texels();
-        let (instructions, per_quad) = match self.way(a) {
+        let scales = u32::from(quants.is_some());
+        let mut touched = a.extents;
+        let (instructions, per_sum) = match self.way(a) {
             Way::AlongK => {
-                let texels = 4 * quants.unwrap_or(1) + u32::from(quants.is_some());
-                (vec![spread(outer, 4, 1), spread(self.reduce, k.div_ceil(lanes), lanes)], texels * k.div_ceil(lanes))
+                // Four rows are read wherever one of them is.
+                if self.rows_are_tiled(a) {
+                    touched[outer] = touched[outer].next_multiple_of(4);
+                }
+                let texels = quads / (lanes / 4 / quants.unwrap_or(1));
+                (vec![spread(outer, 4, 1), spread(self.reduce, k.div_ceil(lanes), lanes)], (4 + scales) * texels)
             }
-            Way::AlongOuter => {
-                let scales = if quants.is_some() { k.div_ceil(4) } else { 0 };
-                (vec![spread(self.reduce, k, 1)], k + scales)
-            }
-            Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 4 * k),
+            Way::AlongOuter => (vec![spread(self.reduce, k, 1)], (4 + scales) * quads),
+            Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 16 * (1 + scales) * quads),
         };
-        let requests = self.invocations() * u64::from(self.schedule.tile_m) * u64::from(per_quad);
+        let requests = self.sums() * u64::from(self.schedule.tile_m) * u64::from(per_sum);
         // Workgroups with the same m follow each other.
         let [along_n, along_m, _] = self.groups.map(u64::from);
+        let bytes = texel_bytes(a, touched);
         Traffic {
+            bytes,
             requests,
             alike: (subgroup / self.schedule.lanes_m).clamp(1, self.schedule.lanes_n),
             shared_bytes: 16 * requests / u64::from(self.schedule.lanes_n),
             reuse_after: u64::from(along_n > 1),
-            reuse_bytes: a.bytes() / along_m.max(1),
+            reuse_bytes: bytes / along_m.max(1),
+            changing: self.along_k(),
             ..read(
                 a,
                 Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4)], instructions, together: 4 },
@@ -162,8 +192,9 @@ impl Product {
         }
     }
 
-    fn b(&self, b: &Addressing, subgroup: u32) -> Traffic {
-        let (k, outer) = (self.k(b), 1 - self.reduce);
+    fn b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
+        let outer = self.outer();
+        let k = b.extents[self.reduce].div_ceil(self.schedule.parts);
         let fragment = self.schedule.tile_n.div_ceil(4) * 4;
         let own = fragment.div_ceil(self.schedule.share);
         let steps = spread(self.reduce, k.div_ceil(4), 4);
@@ -171,12 +202,12 @@ impl Product {
             1 => spread(outer, self.schedule.lanes_n, self.schedule.tile_n),
             share => spread(outer, share, 1),
         };
-        let (instructions, per_step) = match self.way(b) {
+        let (instructions, per_quad) = match self.way(b) {
             Way::AlongK => (vec![spread(outer, own, self.schedule.share), steps], own),
             Way::AlongOuter => (vec![spread(self.reduce, 4, 1), spread(outer, fragment / 4, 4), steps], own),
             Way::Scattered => (vec![spread(outer, fragment, 1), spread(self.reduce, 4, 1), steps], 4 * own),
         };
-        let requests = self.invocations() * u64::from(per_step) * u64::from(k.div_ceil(4));
+        let requests = self.sums() * u64::from(per_quad) * u64::from(quads);
         let [along_n, along_m, _] = self.groups.map(u64::from);
         Traffic {
             requests,
@@ -184,56 +215,44 @@ impl Product {
             // Either every invocation along m asks for the same texel, or they have shared the loads already.
             shared_bytes: 16 * requests / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
-            reuse_bytes: b.bytes(),
-            ..read(b, Loads { lanes: vec![lanes], instructions, together: per_step }, subgroup)
+            reuse_bytes: texel_bytes(b, b.extents),
+            changing: self.along_k(),
+            ..read(b, Loads { lanes: vec![lanes], instructions, together: per_quad }, subgroup)
         }
     }
 
-    /// The output, or an extra operand: a texel for each of the result, or four where no texel is along m.
+    /// The result, or an extra operand of its shape that the epilogue reads or stores.
     fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
-        let gathered = if at.lane_axis == Some(0) { 1 } else { 4 };
-        let requests = self.invocations() * u64::from(self.schedule.tile_m * self.schedule.tile_n) * gathered;
         let lanes = vec![spread(0, self.schedule.lanes_m, 4), spread(1, self.schedule.lanes_n, self.schedule.tile_n)];
-        let mut instructions = vec![spread(1, self.schedule.tile_n, 1)];
-        if gathered > 1 {
-            instructions.insert(0, spread(0, at.extents[0].min(4), 1));
+        let loads =
+            Loads { lanes, instructions: vec![spread(1, self.schedule.tile_n, 1)], together: self.schedule.tile_n };
+        match access {
+            Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
+            Access::Write | Access::ReadWrite => write(at, loads, subgroup),
         }
-        let loads = Loads { lanes, instructions, together: self.schedule.tile_n };
-        Traffic { access, requests, shared_bytes: at.bytes(), ..read(at, loads, subgroup) }
     }
 }
 
-/// The rotation of a result, whose two operands follow the output.
+/// Loads of the two operands of a rotation, positions and factors, which follow the output.
 #[derive(Clone, Copy)]
-struct Rotated {
-    halves: bool,
-    factors: bool,
-}
+struct Rotated([u64; 2]);
 
 impl Rotated {
-    fn of(constants: &[(u32, u32)]) -> Option<Self> {
-        let factors = constant(constants, HAS_FACTORS)? != 0;
-        Some(Self { halves: constant(constants, ROPE)? != 0, factors })
+    /// A position for every quad of the output, or for two that are rotated with each other; a factor for every pair of elements,
+    /// if there are any.
+    fn of(constants: &[(u32, u32)], output: &Addressing) -> Option<Self> {
+        let get = |id| constant(constants, id).map(u64::from);
+        let factors = get(rotate::HAS_FACTORS)?;
+        let together = 1 + get(rotate::ROPE)?;
+        let pairs = elements(&output.extents) / get(rotate::HEAD_DIM)? * (get(rotate::ROPE + 1)? / 2);
+        Some(Self([quads(&output.extents) / together, factors * pairs]))
     }
 
-    /// Positions (operand 0), or what stands where factors would: of so many quads of the result, two by two with halves, one position
-    /// each and a factor for every pair.
-    fn operand(self, number: usize, quads: u64, at: &Addressing, subgroup: u32) -> Traffic {
-        let (turns, pairs) = if self.halves { (quads / 2, 4) } else { (quads, 2) };
-        let requests = match (number, self.factors) {
-            (0, _) => turns,
-            (_, true) => turns * pairs,
-            (_, false) => 0,
-        };
-        let alike = spread(0, at.extents[0], 1);
-        let none = Traffic {
-            requests,
-            ..read(at, Loads { lanes: vec![alike], instructions: Vec::new(), together: 1 }, subgroup)
-        };
-        match requests {
-            0 => Traffic { bytes: 0, ..none },
-            _ => Traffic { shared_bytes: at.bytes(), ..none },
-        }
+    fn operand(self, number: usize, at: &Addressing, subgroup: u32) -> Traffic {
+        let loads = Loads { lanes: vec![spread(0, at.extents[0], 1)], instructions: Vec::new(), together: 1 };
+        let read = Traffic { requests: self.0[number], ..read(at, loads, subgroup) };
+        // What stands where factors would is not read.
+        if read.requests == 0 { Traffic { bytes: 0, shared_bytes: 0, ..read } } else { read }
     }
 }
 
@@ -242,26 +261,40 @@ struct Grid<'a> {
     shader: &'a str,
     constants: &'a [(u32, u32)],
     operands: &'a [(Access, Addressing)],
-    rotation: Option<Rotated>,
+    invocations: u64,
     subgroup: u32,
 }
 
 impl Grid<'_> {
     fn operand(&self, p: usize) -> Traffic {
-        let (access, ref whole) = self.operands[p];
-        let behind = self.written().and_then(|output| p.checked_sub(output + 1));
-        if let (Some(rotation), Some(number @ (0 | 1)), Some(output)) = (self.rotation, behind, self.written()) {
-            return rotation.operand(number, quads(&self.operands[output].1), whole, self.subgroup);
+        let (access, ref at) = self.operands[p];
+        if let Some((output, number @ 0..=1)) =
+            self.written().and_then(|output| Some((output, p.checked_sub(output + 1)?)))
+            && let Some(rotation) = Rotated::of(self.constants, &self.operands[output].1)
+        {
+            return rotation.operand(number, at, self.subgroup);
         }
-        let at = self.touched(p, whole);
-        let most = self.operands.iter().filter(|(access, _)| *access != Access::Read).map(|(_, a)| quads(a)).max();
-        let most = most.unwrap_or(0).max(quads(&at));
         // A quad whose elements are in four texels is gathered; a quantized one needs its scales.
         let gathered = at.lane_axis != Some(0);
-        let per_quad = if gathered { 4 } else { 1 + u64::from(at.dtype.quant_texels().is_some()) };
-        let passes = if access == Access::Read { self.passes(p, quads(&at)) } else { 1 };
-        let requests = most * per_quad * passes;
+        let per_quad = if gathered { 4 } else { 1 + u32::from(at.dtype.quant_texels().is_some()) };
+        let loads = Loads { together: per_quad, ..self.order(at, gathered) };
+        match access {
+            Access::Write => write(at, loads, self.subgroup),
+            Access::Read => {
+                let touched = self.touched(p);
+                let bytes = self.touched_bytes(p, touched);
+                let sweeps = self.sweeps(p);
+                let requests = self.loads(p, touched) * (1 + u64::from(at.dtype.quant_texels().is_some()));
+                let changing = if sweeps == 2 { [true, false, false, false] } else { [true; 4] };
+                Traffic { bytes, requests, shared_bytes: sweeps * bytes, changing, ..read(at, loads, self.subgroup) }
+            }
+            // In place: each quad is loaded and stored, and padding left alone.
+            Access::ReadWrite => Traffic { access, requests: 2 * quads(&at.extents), ..read(at, loads, self.subgroup) },
+        }
+    }
 
+    /// The order in which the invocations take an operand's elements.
+    fn order(&self, at: &Addressing, gathered: bool) -> Loads {
         let get = |id| constant(self.constants, id).unwrap_or(1);
         let (axis, rows) = (get(TILE_AXIS) as usize % 4, get(TILE_ROWS));
         let mut order = Vec::new();
@@ -278,47 +311,95 @@ impl Grid<'_> {
         let gathers = usize::from(gathered);
         let (lanes, rest) = split(&order[gathers..], self.subgroup);
         let instructions = order[..gathers].iter().copied().chain(rest).collect();
-        Traffic {
-            access,
-            requests,
-            shared_bytes: passes.min(2) * at.bytes(),
-            ..read(&at, Loads { lanes, instructions, together: per_quad as u32 }, self.subgroup)
-        }
+        Loads { lanes, instructions, together: 1 }
     }
 
-    /// The first operand that is only written: the output.
+    /// Number of the operand that is written; what follows it are extra operands of an epilogue.
     fn written(&self) -> Option<usize> {
         self.operands.iter().position(|(access, _)| *access == Access::Write)
     }
 
-    /// The part of operand `p` that is touched: of a table, as many rows as there are ids.
-    fn touched(&self, p: usize, whole: &Addressing) -> Addressing {
-        let mut at = whole.clone();
-        if let ("get_rows", 0, Some((_, ids))) = (self.shader, p, self.operands.get(1)) {
-            at.extents[1] = at.extents[1].min(ids.extents[0]);
+    /// Extents of what is computed: of the operand that is written, of the logits where that is a row's sum or index.
+    fn output(&self) -> Shape {
+        match (self.shader, self.written()) {
+            ("argmax" | "cross_entropy" | "sum_rows", _) | (_, None) => self.operands[0].1.extents,
+            (_, Some(p)) => self.operands[p].1.extents,
         }
-        at
     }
 
-    /// How often operand `p` is read: rows are reduced first and written then; the ids are searched for every texel.
-    fn passes(&self, p: usize, quads: u64) -> u64 {
-        if self.written().is_some_and(|output| p > output) {
-            // An extra operand of an epilogue.
-            return 1;
+    /// The box of operand `p` that is read: of a table as many rows as there are ids, of a mask as many as there are queries.
+    fn touched(&self, p: usize) -> Shape {
+        let mut touched = self.operands[p].1.extents;
+        match (self.shader, p, self.operands.get(1)) {
+            ("get_rows", 0, Some((_, ids))) => touched[1] = touched[1].min(ids.extents[0]),
+            ("softmax_masked", 1, _) => touched[1] = touched[1].min(self.output()[1]),
+            _ => {}
         }
-        let fused = ["_fused", "_rotated"].into_iter().find_map(|suffix| self.shader.strip_suffix(suffix));
-        match (fused.unwrap_or(self.shader), p) {
-            ("get_rows_back", 1) => quads,
+        touched
+    }
+
+    /// Bytes of that box. Rows of a quantized table are no neighbours: each brings its own scales, while the table has so many.
+    fn touched_bytes(&self, p: usize, touched: Shape) -> u64 {
+        let at = &self.operands[p].1;
+        let rows = if self.shader == "get_rows" && p == 0 { touched[1] } else { 1 };
+        let apart = u64::from(rows) * texel_bytes(at, [touched[0], touched[1] / rows, touched[2], touched[3]]);
+        if rows == 1 { texel_bytes(at, touched) } else { apart.min(texel_bytes(at, at.extents)) }
+    }
+
+    /// Loads of operand `p`, scales of quantized types aside.
+    fn loads(&self, p: usize, touched: Shape) -> u64 {
+        let (at, output) = (&self.operands[p].1, self.output());
+        let get = |id| constant(self.constants, id).unwrap_or(0);
+        let load4 = |extents: &Shape| load4(at, extents);
+        let rotated = || rows(&output) * u64::from(get(rope::N_DIMS).min(output[0]));
+        match (self.shader, p) {
+            ("binary", 1) if get(elementwise::WRAP) & 1 != 0 => 4 * quads(&output),
+            ("copy", 0) if (get(copy::WRAP) & 1) | get(copy::RENUMBER) != 0 => elements(&output),
+            ("pad", 0) => elements(&touched),
+            // Quads of the sums are quads of what is summed, or they are added up element by element.
+            ("repeat_back", 0) if output[0].is_multiple_of(4) || output[0] == touched[0] => load4(&touched),
+            ("repeat_back", 0) => elements(&touched),
+            // Every rotated element meets its partner.
+            ("rope" | "rope_factors", 0) => load4(&output) + rotated(),
+            ("rope_factors", 2) => rotated(),
+            ("rope" | "rope_factors", 1) | ("get_rows", 1) => quads(&output),
+            ("get_rows_back", 0) => load4(&touched),
+            ("get_rows_back", 1) => quads(&output) * quads(&touched),
+            ("adamw", 4) => 2 * quads(&output),
+            // A row is read again where its labels are not zero: at one quad.
+            ("cross_entropy", 0) => load4(&touched) + rows(&touched),
+            // The scalar, by every invocation.
+            ("cross_entropy_back", 0) => self.invocations,
+            ("sum_rows", 0) => elements(&touched),
+            _ => self.sweeps(p) * load4(&output),
+        }
+    }
+
+    /// How often operand `p` is gone through: rows are reduced first and written then; all ids are searched by every workgroup.
+    fn sweeps(&self, p: usize) -> u64 {
+        match (self.shader, p) {
+            _ if self.written().is_some_and(|written| p > written) => 1,
             ("rms_norm" | "rms_norm_back" | "softmax" | "softmax_masked" | "softmax_back", _)
-            | ("cross_entropy", 0)
-            | ("cross_entropy_back", 1) => 2,
+            | ("get_rows_back" | "cross_entropy_back", 1) => 2,
             _ => 1,
         }
     }
 }
 
-fn quads(a: &Addressing) -> u64 {
-    elements(&a.extents).div_ceil(4)
+/// Quads along axis 0 of a box.
+fn quads(extents: &Shape) -> u64 {
+    let &[n0, n1, n2, n3] = extents;
+    elements(&[n0.div_ceil(4), n1, n2, n3])
+}
+
+/// Loads of the quads of a box: each in one, or its elements one by one.
+fn load4(at: &Addressing, extents: &Shape) -> u64 {
+    if at.lane_axis == Some(0) { quads(extents) } else { elements(extents) }
+}
+
+/// Bytes of the texels that hold the elements of a box.
+fn texel_bytes(at: &Addressing, extents: Shape) -> u64 {
+    16 * at.texels(extents)
 }
 
 fn spread(axis: usize, count: u32, step: u32) -> Spread {
@@ -329,17 +410,26 @@ fn spread(axis: usize, count: u32, step: u32) -> Spread {
 fn read(at: &Addressing, loads: Loads, subgroup: u32) -> Traffic {
     let lanes = split(&loads.lanes, subgroup).0;
     let instructions = split(&loads.instructions, SAMPLE).0;
+    let bytes = texel_bytes(at, at.extents);
     Traffic {
         access: Access::Read,
         addressing: at.clone(),
-        bytes: at.bytes(),
+        bytes,
         requests: 0,
         alike: 1,
-        shared_bytes: 0,
+        shared_bytes: bytes,
         reuse_after: 0,
         reuse_bytes: 0,
+        changing: [true; 4],
         loads: Loads { lanes, instructions, together: loads.together },
     }
+}
+
+/// Every texel of the padded box of an operand, stored once.
+fn write(at: &Addressing, loads: Loads, subgroup: u32) -> Traffic {
+    let requests = at.texels(at.padded);
+    let bytes = 16 * requests;
+    Traffic { access: Access::Write, bytes, requests, shared_bytes: bytes, ..read(at, loads, subgroup) }
 }
 
 /// The innermost part of the spreads of at most `count` numbers, and the rest.

@@ -1,6 +1,6 @@
 //! Cache lines: how many of them a set of texels covers, and the loads of a subgroup one after the other.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::View;
 
@@ -99,6 +99,21 @@ impl Coverage {
 }
 
 impl Loads {
+    /// One past the greatest index along each axis.
+    pub fn reach(&self) -> [u32; 4] {
+        let mut reach = [1; 4];
+        for s in self.lanes.iter().chain(&self.instructions) {
+            reach[s.axis] += s.count.saturating_sub(1) * s.step;
+        }
+        reach
+    }
+
+    /// The same loads without the spreads of one number.
+    pub fn essential(&self) -> Self {
+        let many = |spreads: &[Spread]| spreads.iter().copied().filter(|s| s.count != 1).collect();
+        Self { lanes: many(&self.lanes), instructions: many(&self.instructions), together: self.together }
+    }
+
     /// The index that each lane of each instruction wants.
     pub fn indices(&self) -> impl Iterator<Item = impl Iterator<Item = [u32; 4]>> {
         numbers(&self.instructions)
@@ -108,27 +123,38 @@ impl Loads {
     /// The lines that the instructions touch, and those they bring into a cache of `capacity` lines that forgets what was
     /// not wanted for longest. `texel` places an index; `None` is not loaded.
     pub fn coverage(&self, line: LineShape, capacity: usize, texel: impl Fn([u32; 4]) -> Option<[u32; 2]>) -> Coverage {
+        let lanes: Vec<[u32; 4]> = numbers(&self.lanes).collect();
         let mut cache = Cache { capacity: capacity.max(1), ..Cache::default() };
-        let mut issued = Vec::new();
-        let mut texels = HashSet::new();
+        let (mut wanted, mut lines, mut issued, mut texels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut coverage = Coverage { instructions: 0, wanted: 0, lines: 0, texels: 0, fills: 0 };
-        for (indices, number) in self.indices().zip(1..) {
-            let wanted: Vec<[u32; 2]> = indices.filter_map(&texel).collect();
-            let mut lines: Vec<[u32; 2]> = wanted.iter().map(|&texel| line.of(texel)).collect();
-            lines.sort_unstable();
-            lines.dedup();
+        for (base, number) in numbers(&self.instructions).zip(1..) {
+            let index = |lane: &[u32; 4]| texel(std::array::from_fn(|axis| base[axis] + lane[axis]));
+            wanted.clear();
+            wanted.extend(lanes.iter().filter_map(index));
             coverage.instructions += u64::from(!wanted.is_empty());
             coverage.wanted += wanted.len() as u64;
+            sort_and_dedup(&mut wanted);
+            lines.clear();
+            lines.extend(wanted.iter().map(|&texel| line.of(texel)));
+            sort_and_dedup(&mut lines);
             coverage.lines += lines.len() as u64;
-            texels.extend(wanted);
-            issued.extend(lines);
+            texels.extend_from_slice(&wanted);
+            issued.extend_from_slice(&lines);
             if number % self.together.max(1) == 0 {
                 cache.touch_all(&mut issued);
             }
         }
         cache.touch_all(&mut issued);
+        sort_and_dedup(&mut texels);
         Coverage { texels: texels.len() as u64, fills: cache.fills, ..coverage }
     }
+}
+
+/// Sorts runs of sorted texels (or lines), each once.
+fn sort_and_dedup(texels: &mut Vec<[u32; 2]>) {
+    // As one number each they compare in one step.
+    texels.sort_by_key(|&[x, y]| u64::from(x) << 32 | u64::from(y));
+    texels.dedup();
 }
 
 impl View {
@@ -154,39 +180,38 @@ fn numbers(spreads: &[Spread]) -> impl Iterator<Item = [u32; 4]> {
     })
 }
 
-/// Lines in order of their last use.
+/// A cache, and the uses of its lines in order.
 #[derive(Default)]
 struct Cache {
     capacity: usize,
     clock: u64,
-    used: HashMap<[u32; 2], u64>,
-    order: BTreeMap<u64, [u32; 2]>,
+    /// When each line that is held was used last.
+    held: HashMap<[u32; 2], u64>,
+    /// Uses, those that were not the last ones of their line among them.
+    uses: VecDeque<([u32; 2], u64)>,
     fills: u64,
 }
 
 impl Cache {
     /// Touches the lines of loads that were issued together, and empties the list.
     fn touch_all(&mut self, lines: &mut Vec<[u32; 2]>) {
-        lines.sort_unstable();
-        lines.dedup();
+        sort_and_dedup(lines);
         lines.drain(..).for_each(|line| self.touch(line));
     }
 
     fn touch(&mut self, line: [u32; 2]) {
         self.clock += 1;
-        match self.used.insert(line, self.clock) {
-            Some(before) => {
-                self.order.remove(&before);
-            }
-            None => {
-                self.fills += 1;
-                if self.used.len() > self.capacity
-                    && let Some((_, oldest)) = self.order.pop_first()
-                {
-                    self.used.remove(&oldest);
-                }
+        self.uses.push_back((line, self.clock));
+        if self.held.insert(line, self.clock).is_some() {
+            return;
+        }
+        self.fills += 1;
+        while self.held.len() > self.capacity
+            && let Some((oldest, used)) = self.uses.pop_front()
+        {
+            if self.held.get(&oldest) == Some(&used) {
+                self.held.remove(&oldest);
             }
         }
-        self.order.insert(self.clock, line);
     }
 }

@@ -1,5 +1,6 @@
 //! The home of a root tensor.
 
+use super::Illegal;
 use super::view::{Term, View, ViewAxis};
 
 /// One mixed-radix digit of a layout axis: `(index / stride) % radix`.
@@ -126,6 +127,24 @@ impl Layout {
             merged
         };
         Self { axes: self.axes.clone(), lane: merge(&self.lane), x: merge(&self.x), y: merge(&self.y) }
+    }
+
+    /// The same positions with the axes in another order: new axis k is old axis `order[k]`.
+    ///
+    /// # Errors
+    /// `order` is not a permutation of the axes.
+    pub fn permute(&self, order: &[usize]) -> Result<Self, Illegal> {
+        let rank = self.axes.len();
+        let mut new = vec![u8::MAX; rank];
+        order.iter().zip(0..).for_each(|(&old, at)| new.get_mut(old).into_iter().for_each(|new| *new = at));
+        if order.len() != rank || new.contains(&u8::MAX) {
+            return Err(Illegal::NotAPermutation { given: order.to_vec(), rank });
+        }
+        let renamed = |digits: &[Digit]| {
+            digits.iter().map(|digit| Digit { axis: new[usize::from(digit.axis)], ..*digit }).collect()
+        };
+        let axes = order.iter().map(|&axis| self.axes[axis]).collect();
+        Ok(Self { axes, lane: renamed(&self.lane), x: renamed(&self.x), y: renamed(&self.y) })
     }
 
     /// The view of the root itself: its own axes, padding included, in normal form.

@@ -15,6 +15,7 @@
 //! | `compose` | a whole chain at once, as a map of element numbers |
 //! | `tiles` | maps of tile numbers: composition, inverse |
 //! | `legality` | whether a consumer's tiles survive a chain, and where they come from |
+//! | `index` | coordinates as expressions: naive, reduced, as a machine computes them |
 //! | `covered` | cache lines under texels, and under the loads of a subgroup |
 //! | `pack` | between the host's linear bytes and the physical order |
 
@@ -22,6 +23,7 @@ mod compose;
 mod covered;
 mod home;
 mod illegal;
+mod index;
 mod legality;
 mod pack;
 mod rtile;
@@ -36,6 +38,7 @@ mod view;
 pub use covered::{Coverage, LineShape, Loads, Spread};
 pub use home::{Axis, Digit, Layout, Place, Position};
 pub use illegal::Illegal;
+pub use index::{Expr, Ops};
 pub use legality::{Legality, Side, Tiling};
 pub use rtile::{TileTarget, tile_rule};
 pub use tiles::{TileDigit, TileMap};

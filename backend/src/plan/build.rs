@@ -1,19 +1,24 @@
 //! Walks a graph once, in order, and decides what each node becomes.
 //!
 //! Views of the host are windows over a value's linear index space; here they turn into coordinates. A host copy of such a window is
-//! not made either: its result is the same positions under other axes, until a reader cannot use them. The ladder
-//! is then: make the copy after all, another R-Tile of the operand, a dense copy of the window; each with its reason in the report.
+//! not made either: its result is the same positions under other axes. Values are placed where their readers can use such coordinates
+//! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
+//! window to a dense one; each with its reason in the report.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::device::Limits;
 use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
-use crate::kernels::{self, Arg, Lowered, Operand};
-use crate::layout::{Layout, View};
+use crate::kernels::{self, Arg, Lowered};
 
 use super::fusion::{Assembled, Extra, Group, Groups, Map};
+use super::ladder::Ladder;
+use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
-use super::{Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, memory};
+use super::{
+    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, in_place, memory,
+};
 
 /// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
@@ -23,12 +28,12 @@ pub fn plan(
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
     let groups = Groups::of(graph, limits, options.policy.fusion());
-    Draft::new(graph, limits, options, &Layouts::default(), &groups)?.finish(footprint)
+    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &groups)?.finish(footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    Draft::new(graph, limits, options, &Layouts::default(), &Groups::default()).map(drop)
+    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &Groups::default()).map(drop)
 }
 
 /// A plan without memory and barriers.
@@ -36,21 +41,22 @@ pub(super) struct Draft {
     slots: Vec<Slot>,
     steps: Vec<Step>,
     transforms: Vec<Transform>,
+    /// Whether outputs may take over the storage of operands.
+    in_place: bool,
 }
 
 impl Draft {
     /// Walks a graph, with chosen layouts of computed values and nodes that run as one where kernels can.
     pub fn new(
         graph: &Graph,
-        limits: &Limits,
-        options: PlanOptions,
+        lowerings: &mut Lowerings,
         layouts: &Layouts,
         groups: &Groups,
     ) -> Result<Self, PlanError> {
-        let mut builder = Builder::new(graph, limits, options, layouts, groups);
+        let mut builder = Builder::new(graph, lowerings, layouts, groups);
         builder.nodes()?;
-        let Builder { slots, steps, transforms, .. } = builder;
-        Ok(Self { slots, steps, transforms })
+        let Builder { slots, steps, transforms, options, .. } = builder;
+        Ok(Self { slots, steps, transforms, in_place: !options.apart })
     }
 
     /// The dispatches.
@@ -60,39 +66,48 @@ impl Draft {
 
     /// Places memory and barriers.
     pub fn finish(self, footprint: &impl Footprint) -> Result<Plan, PlanError> {
-        let Self { mut slots, mut steps, transforms } = self;
+        let Self { mut slots, mut steps, transforms, in_place } = self;
         for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
             slot.live = live;
         }
-        let sizes = slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>()?;
-        let (buffer_arena, image_arena) = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+        let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
+        let mut report = Report { transforms, dispatches: steps.len(), ..Report::default() };
+        if in_place {
+            let apart = memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+            report.in_place = in_place::take_over(&mut slots, &mut steps);
+            report.in_place_bytes = apart - memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+        }
+        let sizes = sizes(&slots)?;
+        let arena = memory::assign(&mut slots, &sizes, footprint.block_bytes());
         hazards::place(&mut steps, &slots, &sizes);
-        let mut report = Report {
-            transforms,
-            dispatches: steps.len(),
-            barriers: steps.iter().filter(|s| s.barrier).count(),
-            arena_bytes: buffer_arena + image_arena,
-            peak: memory::peak(&slots, &sizes, &steps),
-            ..Report::default()
-        };
-        for (s, Size { bytes, .. }) in slots.iter().zip(sizes) {
-            match s.owner {
-                Owner::External(_) => report.external_bytes += bytes,
-                Owner::Kept(_) => report.kept_bytes += bytes,
+        report.barriers = steps.iter().filter(|s| s.barrier).count();
+        report.peak = memory::peak(&slots, &sizes, &steps);
+        for (slot, Size { bytes, .. }) in slots.iter().zip(sizes) {
+            let Home { kind, width, height, .. } = slot.home;
+            let alone = || footprint.alone(kind, width, height).map_err(|why| no_home(slot, why));
+            match slot.owner {
+                Owner::External(_) => report.external_bytes += alone()?,
+                Owner::Kept(_) => report.kept_bytes += alone()?,
                 Owner::Arena { .. } => report.unaliased_bytes += bytes,
             }
         }
-        Ok(Plan { slots, steps, buffer_arena, image_arena, report })
+        for &bytes in &arena {
+            report.arena_bytes += footprint.block(bytes).map_err(|why| PlanError::Arena { bytes, why })?;
+        }
+        Ok(Plan { slots, steps, arena, report })
     }
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
-    let Home { dtype, layout, kind, width, height } = &slot.home;
-    footprint.size(*kind, *width, *height).map_err(|why| {
-        let mut shape = [1; 4];
-        shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
-        PlanError::Home { dtype: *dtype, shape, why }
-    })
+    let Home { kind, width, height, .. } = slot.home;
+    footprint.size(kind, width, height).map_err(|why| no_home(slot, why))
+}
+
+fn no_home(slot: &Slot, why: String) -> PlanError {
+    let Home { dtype, layout, .. } = &slot.home;
+    let mut shape = [1; 4];
+    shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
+    PlanError::Home { dtype: *dtype, shape, why }
 }
 
 /// First and last step of every slot that a step touches.
@@ -111,7 +126,7 @@ fn lifetimes(steps: &[Step]) -> Vec<(usize, usize)> {
 #[derive(Clone)]
 struct Bound {
     slot: usize,
-    view: View,
+    at: Place,
     /// The node whose copy was not made, when the positions belong to another value.
     elided: Option<Elided>,
 }
@@ -138,14 +153,20 @@ struct Operands<'a> {
     fused: &'a [usize],
 }
 
+impl<'a> Operands<'a> {
+    /// Those of an op by itself.
+    fn of(inputs: &'a [Bound], output: &'a Bound) -> Self {
+        Self { inputs, extras: &[], output, fused: &[] }
+    }
+}
+
 struct Builder<'a> {
     graph: &'a Graph,
-    limits: &'a Limits,
+    lowerings: &'a mut Lowerings,
     options: PlanOptions,
     layouts: &'a Layouts,
     groups: &'a Groups,
-    /// External values that a node writes: their content changes within the run.
-    written: HashSet<ValueId>,
+    ladder: Ladder<'a>,
     values: Vec<Option<Bound>>,
     /// Number of the node at work.
     at: usize,
@@ -157,22 +178,15 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(
-        graph: &'a Graph,
-        limits: &'a Limits,
-        options: PlanOptions,
-        layouts: &'a Layouts,
-        groups: &'a Groups,
-    ) -> Self {
-        let writes = graph.nodes.iter().flat_map(|n| n.updates.iter().chain([&n.output]));
-        let written = writes.copied().filter(|id| graph.values[id.index()].kind == Kind::External).collect();
+    fn new(graph: &'a Graph, lowerings: &'a mut Lowerings, layouts: &'a Layouts, groups: &'a Groups) -> Self {
+        let ladder = Ladder::new(graph, lowerings.options());
         Self {
             graph,
-            limits,
-            options,
+            options: lowerings.options(),
+            lowerings,
             layouts,
             groups,
-            written,
+            ladder,
             values: vec![None; graph.values.len()],
             at: 0,
             dense_windows: HashMap::new(),
@@ -183,17 +197,28 @@ impl<'a> Builder<'a> {
     }
 
     fn nodes(&mut self) -> Result<(), PlanError> {
-        let (graph, groups) = (self.graph, self.groups);
-        (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)).try_for_each(|at| {
-            self.at = at;
-            let Some(group) = groups.at(at) else { return self.node(&graph.nodes[at]) };
-            // What no kernel does at once is done one by one.
-            let alone: &[usize] = if self.group(group)? { &[] } else { &group.nodes };
-            alone.iter().chain(&group.after).try_for_each(|&at| {
-                self.at = at;
-                self.node(&graph.nodes[at])
-            })
+        let groups = self.groups;
+        (0..self.graph.nodes.len()).filter(|&at| !groups.absorbs(at)).try_for_each(|at| {
+            let Some(group) = groups.at(at) else { return self.alone(at) };
+            self.together(group)?;
+            group.after.iter().try_for_each(|&at| self.alone(at))
         })
+    }
+
+    fn alone(&mut self, at: usize) -> Result<(), PlanError> {
+        self.at = at;
+        self.node(&self.graph.nodes[at])
+    }
+
+    /// Runs a group as one, or in as few parts as kernels can.
+    fn together(&mut self, group: &Group) -> Result<(), PlanError> {
+        if self.group(group)? {
+            return Ok(());
+        }
+        match group.apart(self.graph) {
+            Some(parts) => parts.iter().try_for_each(|part| self.together(part)),
+            None => group.nodes.iter().try_for_each(|&at| self.alone(at)),
+        }
     }
 
     /// Runs a group as one; false where its views or the device do not let it.
@@ -202,46 +227,52 @@ impl<'a> Builder<'a> {
         let Some(Assembled { fused, reads, writes, output, shape }) = Assembled::of(graph, group) else {
             return Ok(false);
         };
+        let (Some((&last, others)), false) = (group.nodes.split_last(), group.nodes.len() == 1) else {
+            return Ok(false);
+        };
+        self.at = last;
         let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
-        let label = format!("{names} {}", graph.nodes[self.at].name);
+        let label = format!("{names} {}", graph.nodes[last].name);
         let operands = || group.products().flat_map(|at| &graph.nodes[at].inputs);
         let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
         let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound.clone()).collect();
         let mut extras = Vec::with_capacity(reads.len() + writes.len());
         for Extra { operand, shape: of, map } in &reads {
             let read = self.placed(operand, &label)?;
-            let Some(view) = repeated(&read.bound.view, of).and_then(|view| view.strided(&shape, map, 0).ok()) else {
+            let repeated = self.lowerings.repeated(read.bound.at, of);
+            let Some(Ok(at)) = repeated.map(|place| self.lowerings.window(place, shape, *map, 0)) else {
                 return Ok(false);
             };
-            extras.push(Bound { view, ..read.bound.clone() });
+            extras.push(Bound { at, ..read.bound.clone() });
             placed.push(read);
         }
         for &(value, map) in &writes {
-            let Some(bound) = self.written_as(value, &shape, map)? else { return Ok(false) };
+            let Some(bound) = self.written_as(value, shape, map)? else { return Ok(false) };
             extras.push(bound);
         }
-        let Some(output) = self.written_as(output.0, &shape, output.1)? else { return Ok(false) };
-        let of = |bounds: &[Bound]| bounds.iter().map(|bound| self.operand(bound)).collect::<Vec<_>>();
-        let Ok(lowered) = kernels::lower_fused(&fused, &of(&inputs), &self.operand(&output), &of(&extras), self.limits)
-        else {
+        let Some(output) = self.written_as(output.0, shape, output.1)? else { return Ok(false) };
+        let places = |bounds: &[Bound]| bounds.iter().map(|bound| bound.at).collect::<Vec<_>>();
+        let Ok(lowered) = self.lowerings.lower_fused(&fused, &places(&inputs), &places(&extras), output.at) else {
             return Ok(false);
         };
         for (input, placed) in operands().chain(reads.iter().map(|read| &read.operand)).zip(&placed) {
             self.record(input, &label, placed.verdict.clone());
         }
         self.record_inner(group, &label);
-        let (_, fused) = group.nodes.split_last().unwrap_or((&0, &[]));
-        self.emit(&label, false, lowered, Operands { inputs: &inputs, extras: &extras, output: &output, fused });
+        let operands = Operands { inputs: &inputs, extras: &extras, output: &output, fused: others };
+        self.emit(&label, false, &lowered, operands);
         Ok(true)
     }
 
     /// A value's home along the axes of a kernel's result; nothing where the kernel would leave padding unwritten.
-    fn written_as(&mut self, value: ValueId, shape: &Shape, map: Map) -> Result<Option<Bound>, PlanError> {
+    fn written_as(&mut self, value: ValueId, shape: Shape, map: Map) -> Result<Option<Bound>, PlanError> {
         let bound = self.value(value)?;
-        let texels = |view: &View| view.axes.iter().map(|axis| u64::from(axis.padded)).product::<u64>();
-        let all = texels(&bound.view);
-        let view = bound.view.strided(shape, &map, 0).ok().filter(|view| texels(view) == all);
-        Ok(view.map(|view| Bound { view, ..bound }))
+        let Ok(at) = self.lowerings.window(bound.at, shape, map, 0) else { return Ok(None) };
+        let box_of = |place: Place| {
+            let axes = &self.lowerings.operand(place).view.axes;
+            axes.iter().map(|axis| u64::from(axis.padded)).product::<u64>()
+        };
+        Ok((box_of(at) == box_of(bound.at)).then_some(Bound { at, ..bound }))
     }
 
     /// Views and copies between the nodes of a group are gone with the values that they show.
@@ -271,13 +302,12 @@ impl<'a> Builder<'a> {
         let placed = |input| if node.op == Op::Copy { self.window(input, &label) } else { self.placed(input, &label) };
         let mut inputs = node.inputs.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
         let output = self.value(node.output)?;
-        let out = self.operand(&output);
-        let mut lowered = self.lower(node, &inputs, &out);
+        let mut lowered = self.lower(node, &inputs, output.at);
         for (i, input) in node.inputs.iter().enumerate() {
             let Err(refusal) = &lowered else { break };
             if !self.is_home(input) {
                 inputs[i] = self.dense(input, &label, refusal)?;
-                lowered = self.lower(node, &inputs, &out);
+                lowered = self.lower(node, &inputs, output.at);
             }
         }
         let lowered = lowered.map_err(|why| PlanError::Node { node: label.clone(), why })?;
@@ -285,12 +315,7 @@ impl<'a> Builder<'a> {
             self.record(input, &label, verdict);
         }
         let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
-        self.emit(
-            &label,
-            node.op == Op::Copy,
-            lowered,
-            Operands { inputs: &inputs, extras: &[], output: &output, fused: &[] },
-        );
+        self.emit(&label, node.op == Op::Copy, &lowered, Operands::of(&inputs, &output));
         Ok(())
     }
 
@@ -316,41 +341,29 @@ impl<'a> Builder<'a> {
         &self.graph.values[id.index()]
     }
 
-    fn lower(&self, node: &Node, inputs: &[Placed], output: &Operand) -> Result<Lowered, String> {
-        let operands: Vec<Operand> = inputs.iter().map(|placed| self.operand(&placed.bound)).collect();
-        kernels::lower(&node.op, &operands, output, self.limits).map_err(|r| r.0)
+    fn lower(&mut self, node: &Node, inputs: &[Placed], output: Place) -> Result<Arc<Lowered>, String> {
+        self.lowerings.lower(&node.op, inputs.iter().map(|placed| placed.bound.at), output)
     }
 
     /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
     fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
         let input = &node.inputs[0];
-        let (from, to) = (self.get(input.value), self.get(node.output));
+        let to = self.get(node.output);
         let transform = Transform {
             node: label.to_owned(),
             kind: TransformKind::Copy,
             bytes: to.desc().bytes(),
             verdict: Verdict::Eliminated,
         };
-        let reason = if !self.options.policy.elides_copies() {
-            Some("the policy makes every copy")
-        } else if from.dtype != to.dtype {
-            Some("it changes the element type")
-        } else if self.graph.kept.contains(&node.output) || to.kind == Kind::External {
-            Some("its result is read by the host")
-        } else if self.written.contains(&input.value) {
-            Some("its source is updated in place")
-        } else {
-            None
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = self.ladder.must_copy(node) {
             self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
             return Ok(false);
         }
         let Placed { bound: source, verdict } = self.window(input, label)?;
         self.record(input, label, verdict);
-        let view = source.view.strided(&to.shape, &graph::linear_strides(&to.shape), 0).map_err(|e| e.to_string());
+        let window = self.lowerings.window(source.at, to.shape, graph::linear_strides(&to.shape), 0);
         let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
-        let bound = view.map(|view| Bound { slot: source.slot, view, elided: Some(elided) });
+        let bound = window.map(|at| Bound { slot: source.slot, at, elided: Some(elided) });
         // A reader may yet need the copy made, from the very positions that stand for it.
         match bound.and_then(|bound| self.copyable(&bound, to).map(|()| bound)) {
             Ok(bound) => {
@@ -366,9 +379,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Whether a kernel can copy these positions to a home of the value's own.
-    fn copyable(&self, bound: &Bound, value: &Value) -> Result<(), String> {
-        let home = Home::of(value.dtype, &value.shape, self.limits, self.options).map_err(|e| e.to_string())?;
-        kernels::lower(&Op::Copy, &[self.operand(bound)], &whole(&home), self.limits).map(drop).map_err(|r| r.0)
+    fn copyable(&mut self, bound: &Bound, value: &Value) -> Result<(), String> {
+        let home = self.lowerings.home(value.desc(), None).map_err(|e| e.to_string())?;
+        self.lowerings.lower(&Op::Copy, [bound.at].into_iter(), home.place).map(drop)
     }
 
     /// An operand as coordinates, where any R-Tile allows it.
@@ -380,44 +393,40 @@ impl<'a> Builder<'a> {
         if input.is_whole(&self.get(input.value).shape) {
             return Ok(Placed { bound, verdict: None });
         }
-        let seen = |bound: Bound| {
-            let view = bound.view.strided(&input.shape, &input.strides, input.offset).map_err(|e| e.to_string())?;
-            Ok(Placed { bound: Bound { view, ..bound }, verdict: Some(Verdict::Eliminated) })
+        let seen = |lowerings: &mut Lowerings, bound: Bound| {
+            let at = lowerings.window(bound.at, input.shape, input.strides, input.offset)?;
+            Ok(Placed { bound: Bound { at, ..bound }, verdict: Some(Verdict::Eliminated) })
         };
-        let why: String = match seen(bound.clone()) {
+        let why: String = match seen(self.lowerings, bound.clone()) {
             Ok(placed) => return Ok(placed),
             Err(why) => why,
         };
-        if bound.elided.is_some()
-            && let Ok(placed) = seen(self.materialise(input.value, &why)?)
-        {
-            return Ok(placed);
+        if bound.elided.is_some() {
+            let made = self.materialise(input.value, &why)?;
+            if let Ok(placed) = seen(self.lowerings, made) {
+                return Ok(placed);
+            }
         }
-        self.retile(input, label, &why)
+        self.rehome(input, label, &why)
     }
 
-    /// Copies a value to another R-Tile whose cuts fit the window.
-    fn retile(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
+    /// Copies a value to another home, whose cuts fit the window.
+    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         let value = self.get(input.value);
         let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
         if value.dtype.quant_texels().is_some() {
             return Err(fail(why.to_owned()));
         }
-        for (row_axis, h) in [(1, 1), (2, 1), (3, 1), (1, 4), (2, 4), (3, 4)] {
-            let limit = self.limits.max_image_2d;
-            let Ok(layout) = Layout::rtile(&value.shape, value.dtype.lanes(), row_axis, h, limit, u32::MAX) else {
-                continue;
-            };
-            let Ok(view) = layout.view().strided(&input.shape, &input.strides, input.offset) else { continue };
-            let home = Home::with_layout(value.dtype, layout, self.limits, self.options.storage).map_err(fail)?;
-            let source = self.value(input.value)?;
-            let dense = self.copy_to(&source, home, label)?;
-            return Ok(self.copied(input, Bound { view, ..dense }, why));
-        }
-        Err(fail(format!(
-            "no R-Tile of {:?} serves the window {:?} with strides {:?}: {why}",
-            value.shape, input.shape, input.strides
-        )))
+        let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {
+            let Value { shape, .. } = value;
+            let graph::Operand { shape: window, strides, .. } = input;
+            return Err(fail(format!(
+                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
+            )));
+        };
+        let source = self.value(input.value)?;
+        let copy = self.copy_to(&source, home, label)?;
+        Ok(self.copied(input, Bound { at, ..copy }, why))
     }
 
     /// A dense copy of a window, in the home of the window's shape.
@@ -429,7 +438,7 @@ impl<'a> Builder<'a> {
             return Ok(Placed { bound: bound.clone(), verdict: None });
         }
         let dtype = self.get(input.value).dtype;
-        let home = Home::of(dtype, &input.shape, self.limits, self.options)?;
+        let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?;
         let source = self.window(input, label)?.bound;
         let bound = match self.copy_to(&source, home.clone(), label) {
             Err(_) if source.elided.is_some() => {
@@ -444,7 +453,7 @@ impl<'a> Builder<'a> {
 
     /// A window that was copied. Later readers share the copy, unless the value changes in between.
     fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
-        if !self.written.contains(&input.value) && self.options.policy.reuses_copies() {
+        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
             self.dense_windows.insert(*input, bound.clone());
         }
         Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
@@ -454,20 +463,19 @@ impl<'a> Builder<'a> {
     fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
         let source = self.value(value)?;
         let Some(elided) = source.elided.clone() else { return Ok(source) };
-        let v = self.get(value);
-        let home = Home::of(v.dtype, &v.shape, self.limits, self.options)?;
+        let home = self.ladder.home(self.lowerings, value, None)?;
         let bound = self.copy_to(&source, home, &elided.label)?;
         self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
         self.values[value.index()] = Some(bound.clone());
         Ok(bound)
     }
 
-    fn copy_to(&mut self, source: &Bound, home: Home, label: &str) -> Result<Bound, PlanError> {
-        let lowered = kernels::lower(&Op::Copy, &[self.operand(source)], &whole(&home), self.limits)
-            .map_err(|r| PlanError::Node { node: label.to_owned(), why: r.0 })?;
-        let dense = self.slot(home, Owner::Arena { offset: 0 });
-        let operands = Operands { inputs: std::slice::from_ref(source), extras: &[], output: &dense, fused: &[] };
-        self.emit(label, true, lowered, operands);
+    fn copy_to(&mut self, source: &Bound, home: Homed, label: &str) -> Result<Bound, PlanError> {
+        let Homed { home, place: at } = home;
+        let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), at))
+            .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
+        let dense = Bound { slot: self.slot(Home::clone(&home), Owner::Arena { offset: 0 }), at, elided: None };
+        self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));
         Ok(dense)
     }
 
@@ -483,7 +491,7 @@ impl<'a> Builder<'a> {
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
         let v = self.get(id);
-        let home = Home::chosen(v.dtype, &v.shape, self.layouts.of(id), self.limits, self.options)?;
+        let Homed { home, place } = self.ladder.home(self.lowerings, id, self.layouts.of(id))?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
         } else if self.graph.kept.contains(&id) {
@@ -491,33 +499,26 @@ impl<'a> Builder<'a> {
         } else {
             Owner::Arena { offset: 0 }
         };
-        Ok(self.slot(home, owner))
+        Ok(Bound { slot: self.slot(Home::clone(&home), owner), at: place, elided: None })
     }
 
-    fn slot(&mut self, home: Home, owner: Owner) -> Bound {
-        let view = home.layout.view();
+    fn slot(&mut self, home: Home, owner: Owner) -> usize {
         self.slots.push(Slot { home, owner, live: (0, 0) });
-        Bound { slot: self.slots.len() - 1, view, elided: None }
+        self.slots.len() - 1
     }
 
-    fn operand(&self, bound: &Bound) -> Operand {
-        let home = &self.slots[bound.slot].home;
-        Operand { dtype: home.dtype, view: bound.view.clone(), storage: home.kind, pitch: home.width }
-    }
-
-    fn emit(&mut self, label: &str, conversion: bool, lowered: Lowered, operands: Operands<'_>) {
+    fn emit(&mut self, label: &str, conversion: bool, lowered: &Lowered, operands: Operands<'_>) {
         let Operands { inputs, extras, output, fused } = operands;
         let scratch: Vec<usize> = lowered
             .scratch
-            .into_iter()
+            .iter()
             .map(|s| {
-                let (width, height) = (s.layout.width(), s.layout.height());
+                let (width, height, layout) = (s.layout.width(), s.layout.height(), s.layout.clone());
                 let kind = kernels::StorageKind::Buffer;
-                self.slot(Home { dtype: s.dtype, layout: s.layout, kind, width, height }, Owner::Arena { offset: 0 })
-                    .slot
+                self.slot(Home { dtype: s.dtype, layout, kind, width, height }, Owner::Arena { offset: 0 })
             })
             .collect();
-        for d in lowered.dispatches {
+        for d in &lowered.dispatches {
             let slot = |arg| match arg {
                 Arg::Input(i) => inputs[i].slot,
                 Arg::Output => output.slot,
@@ -530,9 +531,9 @@ impl<'a> Builder<'a> {
                 fused: fused.to_vec(),
                 conversion,
                 shader: d.shader,
-                constants: d.constants,
+                constants: d.constants.clone(),
                 groups: d.groups,
-                args: d.args.into_iter().map(|(arg, access)| (slot(arg), access)).collect(),
+                args: d.args.iter().map(|&(arg, access)| (slot(arg), access)).collect(),
                 barrier: false,
                 discard: Vec::new(),
             });
@@ -549,17 +550,6 @@ impl<'a> Builder<'a> {
             verdict,
         });
     }
-}
-
-/// A view repeated along axes where it has one element and `shape` has more.
-fn repeated(view: &View, shape: &Shape) -> Option<View> {
-    let single = |axis: &usize| view.axes.get(*axis).is_some_and(|a| a.extent == 1) && shape[*axis] > 1;
-    (0..4).filter(single).try_fold(view.clone(), |view, axis| view.repeat_whole(axis, shape[axis]).ok())
-}
-
-/// All of a home, as a kernel sees it.
-fn whole(home: &Home) -> Operand {
-    Operand { dtype: home.dtype, view: home.layout.view(), storage: home.kind, pitch: home.width }
 }
 
 fn kind_of(input: &graph::Operand, value: &Value) -> TransformKind {

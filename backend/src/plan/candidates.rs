@@ -13,7 +13,7 @@
 use crate::device::{Case, Profile};
 use crate::graph::Desc;
 use crate::kernels::StorageKind;
-use crate::layout::{Illegal, Layout, LineShape};
+use crate::layout::{Illegal, LineShape};
 
 use super::{QUANT_ROWS, TEXEL_BYTES};
 
@@ -109,7 +109,7 @@ pub fn candidates(desc: Desc, storage: StorageKind, profile: &Profile, pruning: 
         (true, true) => c0.into_iter().filter(|tile| fits(tile) && pads_little(tile)).collect(),
     };
 
-    let mut ranked = left.into_iter().map(|tile| geometry.candidate(tile)).collect::<Result<Vec<_>, _>>()?;
+    let mut ranked: Vec<Candidate> = left.into_iter().map(|tile| geometry.candidate(tile)).collect();
     ranked.sort_by(|a, b| {
         (a.padding.total_cmp(&b.padding))
             .then(a.idle.total_cmp(&b.idle))
@@ -212,24 +212,32 @@ impl Geometry {
         whole(rows, tile.h) * whole(columns, tile.w) / (rows * columns) - 1.0
     }
 
-    fn candidate(&self, tile: Tile) -> Result<Candidate, Illegal> {
-        let lanes = self.desc.dtype.lanes();
+    fn candidate(&self, tile: Tile) -> Candidate {
         let fragment = self.desc.shape[tile.row_axis].min(4);
-        let rows = tile.h.max(fragment);
-        let view = Layout::rtile(&[tile.w, rows], lanes, 1, tile.strip, u32::MAX, u32::MAX)?.view();
-        let lines = |rows: u32, slots: u32| {
-            let texels = (0..rows).flat_map(|row| (0..slots).map(move |slot| [slot * lanes, row]));
-            self.line.covered(texels.map(|index| view.address(&index)).map(|at| [at.x, at.y]))
-        };
-        Ok(Candidate {
+        Candidate {
             row_axis: tile.row_axis,
             strip: tile.strip,
             h: tile.h,
             w: tile.w,
             padding: self.padding(tile),
             idle: self.idle(tile),
-            fragment_lines: lines(fragment, 1),
-            row_and_column_lines: lines(1, tile.w / lanes) + lines(tile.h, 1),
-        })
+            fragment_lines: self.column(tile, fragment),
+            row_and_column_lines: self.row(tile) + self.column(tile, tile.h),
+        }
+    }
+
+    /// Lines under the first slot of some rows: whole strips, and what is left of one where no whole strip shares its lines.
+    fn column(&self, tile: Tile, rows: u32) -> u64 {
+        let (strips, left) = (rows / tile.strip, rows % tile.strip);
+        let left = if strips.is_multiple_of(self.line.height) { left } else { 0 };
+        let lines = |texels| self.line.covered_by_rectangle([0, 0], texels);
+        lines([tile.strip, strips]) + lines([left, 1])
+    }
+
+    /// Lines under the slots of the first row, which are a strip apart.
+    fn row(&self, tile: Tile) -> u64 {
+        let slots = tile.w / self.desc.dtype.lanes();
+        let step = tile.strip.min(self.line.width);
+        u64::from(((slots - 1) * step / self.line.width) + 1)
     }
 }

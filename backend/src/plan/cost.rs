@@ -3,7 +3,7 @@
 //!
 //! For a dispatch, `time = max(arithmetic, loads, shared cache, memory) + launch + barrier`:
 //!
-//! * arithmetic: operations of the node, over the share of the machine that its invocations fill;
+//! * arithmetic: operations of the node and of the addresses of its operands, over the share of the machine that its invocations fill;
 //! * loads: texels from images at the rate of texels, lines under the loads of a buffer (`N_inst`) at the rate of buffers;
 //! * shared cache: bytes that the workgroups ask for, over the efficiency `E` with which lines are used while they stay in
 //!   the first-level cache;
@@ -14,8 +14,8 @@ use std::fmt;
 
 use crate::device::{Case, Profile};
 use crate::graph::{self, Graph};
-use crate::kernels::{self, Access, Addressing, StorageKind, Traffic};
-use crate::layout::{Coverage, LineShape, Loads};
+use crate::kernels::{self, Access, Addressing, Constants, StorageKind, Traffic};
+use crate::layout::{Coverage, LineShape, Loads, Ops};
 
 use super::{Plan, Step, TEXEL_BYTES};
 
@@ -158,19 +158,28 @@ pub(super) struct Prices<'a> {
     machine: Machine<'a>,
     known: HashMap<Kind, StepCost>,
     coverages: Coverages,
+    addresses: Addresses,
 }
 
+/// What it takes to compute the address of an operand's texel while the indices of these axes change.
+type Addresses = HashMap<(Addressing, [bool; 4]), Ops>;
+
 /// What loads of an operand cover, for a number of lines of its own in the cache: dispatches that differ in one operand share those of
-/// the others.
+/// the others, and so do operands that are alike where the loads reach.
 type Coverages = HashMap<(Loads, Addressing, usize), Coverage>;
 
 /// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
-type Kind = (&'static str, Vec<(u32, u32)>, [u32; 3], u64);
+type Kind = (&'static str, Constants, [u32; 3], u64);
 
 impl<'a> Prices<'a> {
     /// Prices of a machine, of which nothing is known yet.
     pub fn new(profile: &'a Profile, case: Case) -> Self {
-        Self { machine: Machine { profile, case }, known: HashMap::new(), coverages: HashMap::new() }
+        Self {
+            machine: Machine { profile, case },
+            known: HashMap::new(),
+            coverages: HashMap::new(),
+            addresses: HashMap::new(),
+        }
     }
 
     /// The costs of steps in their order.
@@ -185,15 +194,15 @@ impl<'a> Prices<'a> {
             let nodes = || [step.node].into_iter().chain(step.fused.iter().copied());
             let flops = if first { nodes().map(|node| flops_of(graph, node)).sum() } else { 0 };
             let key = (step.shader, step.constants.clone(), step.groups, flops);
-            let alike =
-                *self.known.entry(key).or_insert_with(|| self.machine.dispatch(step, flops, &mut self.coverages));
+            let price = || self.machine.dispatch(step, flops, &mut self.coverages, &mut self.addresses);
+            let alike = *self.known.entry(key).or_insert_with(price);
             self.machine.launched(step, alike)
         };
         steps.iter().map(&mut cost).collect()
     }
 }
 
-fn flops_of(graph: &Graph, node: usize) -> u64 {
+pub(super) fn flops_of(graph: &Graph, node: usize) -> u64 {
     let node = &graph.nodes[node];
     let describe = |o: &graph::Operand| graph::Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape };
     let inputs: Vec<graph::Desc> = node.inputs.iter().map(describe).collect();
@@ -208,7 +217,7 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     /// The cost of a dispatch, without launch and barrier.
-    fn dispatch(&self, step: &Step, flops: u64, coverages: &mut Coverages) -> StepCost {
+    fn dispatch(&self, step: &Step, flops: u64, coverages: &mut Coverages, addresses: &mut Addresses) -> StepCost {
         let (p, case) = (self.profile, self.case);
         let subgroup = p.subgroups[0];
         let accesses: Vec<Access> = step.args.iter().map(|&(_, access)| access).collect();
@@ -221,19 +230,19 @@ impl Machine<'_> {
         let filled = (busy as f64 / case.less(p.invocations)).min(1.0);
         let at_once = case.more(p.invocations) / group.max(1) as f64;
 
-        let (mut loads, mut wanted, mut cache, mut memory) = (0.0, 0.0, 0.0, 0.0);
+        let (mut loads, mut wanted, mut cache, mut memory, mut arithmetic) = (0.0, 0.0, 0.0, 0.0, flops as f64);
         for t in &traffic {
+            let address = addresses.entry((t.addressing.clone(), t.changing));
+            let address = *address.or_insert_with(|| t.addressing.address_ops(t.changing));
+            arithmetic += t.requests as f64 * self.flops_of_integers(address);
             let line = line(p, t.addressing.storage);
             let lines = case.more(p.l1_bytes) / f64::from(p.line_bytes);
             let own = lines / case.less(p.interleaved_subgroups) / traffic.len() as f64;
-            let extents = t.addressing.extents;
-            let cover = || {
-                t.loads.coverage(line, own as usize, |index| {
-                    (0..4).all(|axis| index[axis] < extents[axis]).then(|| t.addressing.place(index))
-                })
-            };
-            let key = (t.loads.clone(), t.addressing.clone(), own as usize);
-            let coverage = *coverages.entry(key).or_insert_with(cover);
+            let key = (t.loads.essential(), t.addressing.within(t.loads.reach(), line), own as usize);
+            let coverage = *coverages.entry(key).or_insert_with_key(|(loads, at, own)| {
+                let places = at.places();
+                loads.coverage(line, *own, |index| places.of(index))
+            });
             // Only the first texel of a quantized slot was looked at; the others lie beside it.
             let beside = f64::from(t.addressing.dtype.quant_texels().unwrap_or(1));
             let efficiency = (coverage.efficiency(line) * beside).min(1.0);
@@ -253,7 +262,7 @@ impl Machine<'_> {
         }
         let memory_rate = case.more(if step.conversion { p.copy_rate } else { p.memory_rate });
         let times = [
-            (Bound::Arithmetic, flops as f64 / case.more(p.flops_f32) / filled),
+            (Bound::Arithmetic, arithmetic / case.more(p.flops_f32) / filled),
             (Bound::Loads, loads / filled),
             (Bound::SharedCache, cache / case.more(p.l2_rate)),
             (Bound::Memory, memory / memory_rate),
@@ -272,6 +281,13 @@ impl Machine<'_> {
             times: alone,
             bound,
         }
+    }
+
+    /// Operations on f32 that take as long as these: a fused multiply-add is two.
+    fn flops_of_integers(&self, ops: Ops) -> f64 {
+        let costs = self.profile.integers;
+        let times = [(ops.simple, costs.simple), (ops.mul, costs.mul), (ops.mul_high, costs.mul_high)];
+        2.0 * times.map(|(count, cost)| f64::from(count) * self.case.less(cost)).iter().sum::<f64>()
     }
 
     /// The cost of a step whose dispatch costs the same as `alike`.

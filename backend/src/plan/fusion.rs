@@ -58,6 +58,46 @@ impl Group {
         [self.root].into_iter().chain(beside)
     }
 
+    /// The same nodes with one product each, where no kernel computes both; run one after the other.
+    pub fn apart(&self, graph: &Graph) -> Option<[Self; 2]> {
+        let Second { product, scaled, sum, before, .. } = self.second?;
+        let feeds = |at: usize, into: usize| graph.nodes[into].inputs.iter().any(|i| i.value == graph.nodes[at].output);
+        // The product that is scaled, or else added last, goes with the sum.
+        let first_is_root = scaled.is_some() || before.is_none_or(|before| feeds(self.root, before));
+        let (first, late) = if first_is_root { (self.root, product) } else { (product, self.root) };
+        let early: Vec<usize> = self.nodes.iter().copied().filter(|&at| at == first || Some(at) == before).collect();
+        let rest: Vec<usize> = self.nodes.iter().copied().filter(|at| !early.contains(at)).collect();
+        debug_assert!(rest.contains(&sum) && rest.contains(&late));
+        let stored = self.stored.clone();
+        Some([
+            Self { nodes: early, root: first, ..Self::default() },
+            Self { nodes: rest, root: late, stored, ..Self::default() },
+        ])
+    }
+
+    /// The same group under other numbers of nodes; nothing waits for it.
+    pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
+        let second = self.second.map(|s| Second {
+            product: number(s.product),
+            scaled: s.scaled.map(&number),
+            sum: number(s.sum),
+            before: s.before.map(&number),
+            ..s
+        });
+        let nodes = self.nodes.iter().map(|&at| number(at)).collect();
+        Self { nodes, root: number(self.root), second, stored: self.stored.clone(), after: Vec::new() }
+    }
+
+    /// What it consists of, in words: equal for groups of equal nodes that run alike, values apart.
+    pub fn words(&self) -> impl Iterator<Item = u64> + use<'_> {
+        let nodes = [self.nodes.len(), self.root].into_iter().chain(self.nodes.iter().copied()).map(|n| n as u64);
+        let second = self.second.into_iter().flat_map(|s| {
+            let places = [Some(s.product), s.scaled, s.before, Some(s.sum)];
+            places.map(|at| at.map_or(u64::MAX, |at| at as u64)).into_iter().chain([s.scale.to_bits().into()])
+        });
+        nodes.chain(second)
+    }
+
     /// The nodes whose operands the kernel takes.
     pub fn products(&self) -> impl Iterator<Item = usize> + use<> {
         [self.root].into_iter().chain(self.second.map(|s| s.product))
@@ -68,8 +108,18 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
     by_last: HashMap<usize, Group>,
-    /// Nodes that run elsewhere than they stand.
-    absorbed: HashSet<usize>,
+    /// Nodes that run with a later one.
+    held: HashSet<usize>,
+    /// Nodes that run behind a group.
+    waiting: HashSet<usize>,
+}
+
+impl FromIterator<Group> for Groups {
+    fn from_iter<T: IntoIterator<Item = Group>>(groups: T) -> Self {
+        let mut all = Self::default();
+        groups.into_iter().for_each(|group| all.add(group));
+        all
+    }
 }
 
 impl Groups {
@@ -96,7 +146,8 @@ impl Groups {
 
     fn add(&mut self, group: Group) {
         let Some((&last, before)) = group.nodes.split_last() else { return };
-        self.absorbed.extend(before.iter().chain(&group.after));
+        self.held.extend(before);
+        self.waiting.extend(&group.after);
         self.by_last.insert(last, group);
     }
 
@@ -105,9 +156,14 @@ impl Groups {
         self.by_last.get(&node)
     }
 
-    /// Whether the node runs later, with a group.
+    /// Whether the node runs elsewhere than it stands: with a group or behind it.
     pub fn absorbs(&self, node: usize) -> bool {
-        self.absorbed.contains(&node)
+        self.holds(node) || self.waiting.contains(&node)
+    }
+
+    /// Whether the node runs with a later one.
+    pub fn holds(&self, node: usize) -> bool {
+        self.held.contains(&node)
     }
 
     fn takes(&self, node: usize) -> bool {

@@ -7,10 +7,10 @@ use crate::kernels::{Access, StorageKind};
 use super::memory::Size;
 use super::{Owner, Slot, Step};
 
-/// Memory that accesses are compared in: one of the two arenas, or a slot's own.
+/// Memory that accesses are compared in: the arena, or a slot's own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Region {
-    Arena(StorageKind),
+    Arena,
     Own(usize),
 }
 
@@ -29,7 +29,7 @@ pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
         for (operand, &(slot, access)) in step.args.iter().enumerate() {
             let s = &slots[slot];
             let (region, range) = match s.owner {
-                Owner::Arena { offset } => (Region::Arena(s.home.kind), offset..offset + sizes[slot].bytes),
+                Owner::Arena { offset } => (Region::Arena, offset..offset + sizes[slot].bytes),
                 Owner::External(_) | Owner::Kept(_) => (Region::Own(slot), 0..u64::MAX),
             };
             if !std::mem::replace(&mut met[slot], true)

@@ -2,8 +2,8 @@
 
 use crate::device::Limits;
 use crate::graph::{DType, Shape};
-use crate::kernels::StorageKind;
-use crate::layout::{Illegal, Layout, TileTarget, tile_rule};
+use crate::kernels::{Operand, StorageKind};
+use crate::layout::{Illegal, Layout, TileTarget, View, tile_rule};
 
 use super::{PlanError, Policy};
 
@@ -39,6 +39,11 @@ pub struct PlanOptions {
     pub storage: StorageChoice,
     /// How layouts are treated.
     pub policy: Policy,
+    /// Every result gets a storage of its own; otherwise it may take over that of an operand which nobody reads again. Results are the
+    /// same.
+    pub apart: bool,
+    /// Whether selectors choose among all tiles that have whole lanes, and not only among those that rules C1 to C3 leave.
+    pub unpruned: bool,
 }
 
 /// A tile of an R-Tile home: rows along an axis, of which a strip lies side by side.
@@ -138,6 +143,11 @@ impl Home {
             }
         };
         Ok(Self { dtype, layout, kind, width, height })
+    }
+
+    /// A view of this home as a kernel sees it.
+    pub(super) fn operand(&self, view: &View) -> Operand {
+        Operand { dtype: self.dtype, view: view.clone(), storage: self.kind, pitch: self.width }
     }
 
     /// Bytes of texels, without what the device adds for alignment.

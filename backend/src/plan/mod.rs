@@ -7,9 +7,14 @@ mod cost;
 mod fusion;
 mod hazards;
 mod home;
+mod in_place;
+mod ladder;
+mod lowering;
 mod memory;
 mod pack;
+mod planner;
 mod policy;
+mod recompute;
 mod report;
 mod select;
 #[cfg(test)]
@@ -21,13 +26,15 @@ pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
+pub use planner::Planner;
 pub use policy::Policy;
+pub use recompute::{Budget, Recompute, Recomputed, Rewritten};
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
-pub use select::{Certificate, Selection, Selector, select};
+pub use select::{Certificate, Choice, Selection, Selector, select};
 
 use crate::graph::{DType, Shape, ValueId};
-use crate::kernels::Access;
+use crate::kernels::{Access, Constants};
 
 /// Why no plan exists.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -50,6 +57,22 @@ pub enum PlanError {
         /// The operand and the rule.
         why: String,
     },
+    /// A block of the arena cannot be allocated.
+    #[error("an arena block of {bytes} bytes: {why}")]
+    Arena {
+        /// Its size.
+        bytes: u64,
+        /// The limit.
+        why: String,
+    },
+    /// Recomputing cannot bring a plan within a budget.
+    #[error("a budget of {budget} bytes cannot be met: recomputing needs at least {smallest} bytes")]
+    Budget {
+        /// Bytes asked for.
+        budget: u64,
+        /// The smallest budget that is met.
+        smallest: u64,
+    },
 }
 
 /// Who owns the memory of a slot.
@@ -59,9 +82,9 @@ pub enum Owner {
     External(ValueId),
     /// A result that outlives the run; its memory is its own.
     Kept(ValueId),
-    /// A range of the arena of the slot's storage kind, shared with slots of other lifetimes.
+    /// A range of the arena, shared with slots of other lifetimes.
     Arena {
-        /// Byte offset in the arena.
+        /// Byte offset in the arena, counted through its blocks.
         offset: u64,
     },
 }
@@ -90,8 +113,8 @@ pub struct Step {
     pub conversion: bool,
     /// Name of the shader.
     pub shader: &'static str,
-    /// Specialization constants (id, bits), sorted by id.
-    pub constants: Vec<(u32, u32)>,
+    /// Specialization constants.
+    pub constants: Constants,
     /// Workgroup counts.
     pub groups: [u32; 3],
     /// Slot and access of each shader operand.
@@ -109,10 +132,8 @@ pub struct Plan {
     pub slots: Vec<Slot>,
     /// Dispatches in order.
     pub steps: Vec<Step>,
-    /// Bytes of the buffer arena.
-    pub buffer_arena: u64,
-    /// Bytes of the image arena.
-    pub image_arena: u64,
+    /// Bytes of the arena's blocks. A storage lies within one.
+    pub arena: Vec<u64>,
     /// What vanished, what did not, and why.
     pub report: Report,
 }

@@ -53,16 +53,32 @@ pub struct Report {
     pub dispatches: usize,
     /// Barriers among them.
     pub barriers: usize,
-    /// Bytes of the arenas, and what they would be without aliasing.
+    /// Bytes of the arena.
     pub arena_bytes: u64,
-    /// What fills the arenas.
+    /// What fills the arena.
     pub peak: Peak,
+    /// Results that took over the storage of an operand, and the bytes by which fewer are alive at the fullest step for it.
+    pub in_place: usize,
+    /// These bytes.
+    pub in_place_bytes: u64,
     /// Sum of all compute storages.
     pub unaliased_bytes: u64,
     /// Bytes of results that outlive a run.
     pub kept_bytes: u64,
     /// Bytes of tensors that exist outside the plan.
     pub external_bytes: u64,
+}
+
+impl Report {
+    /// Everything that lives at once: weights and state, results, the arena.
+    pub fn total_bytes(&self) -> u64 {
+        self.external_bytes + self.kept_bytes + self.arena_bytes
+    }
+
+    /// Bytes of the arena over those alive at the fullest step; 1 is the best there can be.
+    pub fn fragmentation(&self) -> f64 {
+        if self.peak.bytes == 0 { 1.0 } else { self.arena_bytes as f64 / self.peak.bytes as f64 }
+    }
 }
 
 impl fmt::Display for Report {
@@ -96,6 +112,12 @@ impl fmt::Display for Report {
             write!(f, " {n} x {op} {:.1}", mib(*bytes))?;
         }
         writeln!(f)?;
+        let (taken, saved) = (self.in_place, mib(self.in_place_bytes));
+        writeln!(
+            f,
+            "{taken} results in place, {saved:.1} MiB fewer alive; arena over alive {:.3}",
+            self.fragmentation()
+        )?;
         for (kind, (gone, explicit)) in kinds {
             writeln!(f, "{kind:?}: {gone} became coordinates, {explicit} moved bytes")?;
         }

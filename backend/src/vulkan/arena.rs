@@ -12,14 +12,13 @@ use super::storage::{Object, RawBuffer, RawImage, Storage, TEXEL_BYTES, check_ex
 
 /// Bytes in which storages are placed, overlapping or not, as a plan says.
 ///
-/// The bytes are cut into blocks of [`Gpu::arena_block_bytes`], because a device bounds a single allocation: a
-/// placement lies within one block. Storages keep their block alive, so they may outlive the arena. What a buffer
+/// The bytes are a list of blocks, because a device bounds a single allocation: a placement lies within one block, and its
+/// offset counts through the blocks before. Storages keep their block alive, so they may outlive the arena. What a buffer
 /// holds, and what an image holds before its first write of a run, is undefined; images are discarded (see
 /// [`super::Step::discard`]) before that write.
 pub struct Arena {
     gpu: Arc<Gpu>,
     blocks: Vec<Arc<Block>>,
-    bytes: u64,
 }
 
 /// One memory allocation of an arena and the buffer over all of it.
@@ -30,23 +29,16 @@ pub(super) struct Block {
 }
 
 impl Arena {
-    /// Takes `bytes` of device memory.
-    pub fn new(gpu: &Arc<Gpu>, bytes: u64) -> Result<Self> {
-        let unit = gpu.arena_block_bytes();
+    /// Takes device memory for blocks of these bytes, none above [`Gpu::arena_block_bytes`].
+    pub fn new(gpu: &Arc<Gpu>, blocks: &[u64]) -> Result<Self> {
         let types = image_memory_types(&gpu.device)?;
-        let mut blocks = Vec::new();
-        let mut left = bytes;
-        while left > 0 {
-            let size = left.min(unit);
-            blocks.push(Arc::new(Block::new(&gpu.device, size, types)?));
-            left -= size;
-        }
-        Ok(Self { gpu: Arc::clone(gpu), blocks, bytes })
+        let block = |&bytes: &u64| Block::new(&gpu.device, bytes, types).map(Arc::new);
+        Ok(Self { gpu: Arc::clone(gpu), blocks: blocks.iter().map(block).collect::<Result<_>>()? })
     }
 
     /// Bytes of the arena.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.blocks.iter().map(|block| block.bytes).sum()
     }
 
     /// A buffer at `offset`, which must be a multiple of the footprint's alignment.
@@ -69,19 +61,23 @@ impl Arena {
     fn find(&self, kind: StorageKind, offset: u64, width: u32, height: u32) -> Result<(&Arc<Block>, u64)> {
         let footprint = self.gpu.storage_footprint(kind, width, height)?;
         let what = || format!("{} at arena offset {offset}", describe(kind, width, height));
-        let unit = self.gpu.arena_block_bytes();
-        let (index, inner) = (offset / unit, offset % unit);
+        let mut inner = offset;
+        let block = self.blocks.iter().find(|block| {
+            let here = inner < block.bytes;
+            inner -= if here { 0 } else { block.bytes };
+            here
+        });
         if !inner.is_multiple_of(footprint.alignment) {
-            return Err(Error::invalid(what(), format!("its offset is a multiple of {}", footprint.alignment)));
+            return Err(Error::invalid(
+                what(),
+                format!("its offset in a block is a multiple of {}", footprint.alignment),
+            ));
         }
-        let block = usize::try_from(index).ok().and_then(|i| self.blocks.get(i));
         match block {
-            Some(block) if footprint.bytes <= block.bytes.saturating_sub(inner) => Ok((block, inner)),
+            Some(block) if footprint.bytes <= block.bytes - inner => Ok((block, inner)),
             _ => {
-                let rule = format!(
-                    "its {} bytes lie within the arena's {} bytes and within one block of {unit}",
-                    footprint.bytes, self.bytes
-                );
+                let sizes: Vec<u64> = self.blocks.iter().map(|block| block.bytes).collect();
+                let rule = format!("its {} bytes lie within one of the arena's blocks, {sizes:?}", footprint.bytes);
                 Err(Error::invalid(what(), rule))
             }
         }
@@ -109,9 +105,25 @@ pub struct Footprint {
 }
 
 impl Gpu {
-    /// Bytes of an arena's blocks; no placement crosses a multiple of it.
+    /// Bytes that an arena's block may have.
     pub fn arena_block_bytes(&self) -> u64 {
         self.device.limits.arena_block_bytes()
+    }
+
+    /// Device memory that an arena's block of so many bytes takes.
+    pub fn arena_bytes(&self, bytes: u64) -> Result<u64> {
+        Ok(RawBuffer::new(&self.device, "an arena", bytes)?.requirements().size)
+    }
+
+    /// Device memory that [`Gpu::create`] takes for such a storage.
+    pub fn storage_bytes(&self, kind: StorageKind, width: u32, height: u32) -> Result<u64> {
+        let bytes = check_extent(&self.device, kind, width, height)?;
+        match kind {
+            StorageKind::Buffer => {
+                Ok(RawBuffer::new(&self.device, &describe(kind, width, height), bytes)?.requirements().size)
+            }
+            StorageKind::Image => Ok(self.image_needs(width, height)?.0),
+        }
     }
 
     /// Memory an arena placement of that kind and extent takes, as the device says. Neighbours that keep to it

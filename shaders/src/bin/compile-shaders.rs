@@ -1,6 +1,7 @@
 //! Compiles every variant of the manifest to `spirv/` and records the hash of the sources.
 //!
-//! `--check` writes nothing and fails where the committed bytes differ.
+//! `--check` writes nothing and fails where the committed bytes differ. `--counted FOLDER` compiles every variant with `COUNTED`
+//! instead, to modules that count their accesses for the tests of the cost model; they are not committed.
 
 #[path = "../sources.rs"]
 mod sources;
@@ -15,17 +16,18 @@ use shaderc::{
 use sources::{Sources, Variant};
 
 fn main() -> ExitCode {
-    let check = match std::env::args().nth(1).as_deref() {
-        None => false,
-        Some("--check") => true,
-        Some(other) => {
-            eprintln!("compile-shaders: unknown argument {other}; the only one is --check");
-            return ExitCode::FAILURE;
-        }
+    let sources = Sources::new(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments[..] {
+        [] => run(&sources, false).map(|count| format!("{count} shaders compiled")),
+        ["--check"] => run(&sources, true).map(|count| format!("{count} shaders are as committed")),
+        ["--counted", folder] => counted(&sources, Path::new(folder)).map(|count| format!("{count} shaders count")),
+        _ => Err("takes nothing, --check, or --counted FOLDER".to_owned()),
     };
-    match run(&Sources::new(Path::new(env!("CARGO_MANIFEST_DIR"))), check) {
-        Ok(count) => {
-            println!("{count} shaders {}", if check { "are as committed" } else { "compiled" });
+    match done {
+        Ok(done) => {
+            println!("{done}");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -68,6 +70,20 @@ fn run(sources: &Sources, check: bool) -> Result<usize, String> {
         fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(count)
+}
+
+/// Compiles every variant with `COUNTED` to a folder, which is made if need be.
+fn counted(sources: &Sources, folder: &Path) -> Result<usize, String> {
+    let compiler = Compiler::new().map_err(|e| e.to_string())?;
+    let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
+    fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
+    let variants = sources.variants().map_err(|e| e.to_string())?;
+    for mut variant in variants.iter().cloned() {
+        variant.defines.push(("COUNTED".to_owned(), None));
+        let path = folder.join(format!("{}.spv", variant.name));
+        fs::write(&path, compile(&compiler, sources, &variant)?).map_err(|e| failed(&path, e))?;
+    }
+    Ok(variants.len())
 }
 
 fn compile(compiler: &Compiler, sources: &Sources, variant: &Variant) -> Result<Vec<u8>, String> {

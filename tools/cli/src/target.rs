@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
-use fblayout::graph::Graph;
-use fblayout::plan::{self, Plan, PlanError, PlanOptions, Selection, Selector, UpperBound};
+use fblayout::graph::{Graph, ValueId};
+use fblayout::plan::{
+    Budget, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector,
+    UpperBound,
+};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
@@ -57,19 +60,43 @@ impl Target {
 
     /// Plans a graph as the engine would before it records it. Selectors other than the rule need to know what the machine does.
     pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
-        if let Self::Limits { limits, options, profile: Some(profile) } = self {
-            graph.verify()?;
-            return Ok(plan::select(graph, limits, *options, &UpperBound(limits), profile, selector)?);
-        }
-        if selector != Selector::Rule {
-            return Err("--selector: only rule, where nothing is known of the device's speed; name a preset".into());
-        }
+        self.check(selector)?;
+        graph.verify()?;
         match self {
             Self::Present(engine) => Ok(engine.plan(graph)?),
-            Self::Limits { limits, options, .. } => {
-                graph.verify()?;
-                Ok(plan::plan(graph, limits, *options, &UpperBound(limits))?)
+            Self::Limits { limits, options, profile } => {
+                let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
+                Ok(Planner::new(limits, *options, selection).plan(graph, footprint)?)
             }
+        }
+    }
+
+    /// The graph rewritten so that it takes no more than a budget, or, without one, the least that is found.
+    pub fn recompute(
+        &self,
+        graph: &Graph,
+        selector: Selector,
+        budget: Option<Budget>,
+    ) -> Result<Rewritten, Box<dyn std::error::Error>> {
+        self.check(selector)?;
+        graph.verify()?;
+        match self {
+            Self::Present(engine) => Ok(engine.recompute(graph, budget)?),
+            Self::Limits { limits, options, profile } => {
+                let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
+                let recompute = Recompute { limits, options: *options, footprint, selection };
+                Ok(match budget {
+                    Some(Budget(bytes)) => recompute.within(graph, bytes)?,
+                    None => recompute.smallest(graph)?,
+                })
+            }
+        }
+    }
+
+    fn check(&self, selector: Selector) -> Result<(), String> {
+        match selector == Selector::Rule || self.profile().is_some() {
+            true => Ok(()),
+            false => Err("--selector: only rule, where nothing is known of the device's speed; name a preset".into()),
         }
     }
 
@@ -80,6 +107,32 @@ impl Target {
                 Selection::of(graph, limits, *options, profile, selector).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The tiles that some tensors could have, and what each would cost, where the machine's speed is known.
+    pub fn choices(
+        &self,
+        graph: &Graph,
+        selector: Selector,
+        values: &[ValueId],
+    ) -> Result<Vec<Option<Choice>>, PlanError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Choice::of(graph, limits, *options, profile, selector, values)
+            }
+            _ => Ok(vec![None; values.len()]),
+        }
+    }
+
+    /// Memory that a storage takes, or the most that it may take.
+    pub fn bytes(&self, home: &Home) -> Result<u64, String> {
+        let &Home { kind, width, height, .. } = home;
+        match self {
+            Self::Present(engine) => {
+                engine.gpu().storage_footprint(kind, width, height).map(|f| f.bytes).map_err(|e| e.to_string())
+            }
+            Self::Limits { limits, .. } => UpperBound(limits).size(kind, width, height).map(|size| size.bytes),
         }
     }
 

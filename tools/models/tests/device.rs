@@ -77,7 +77,7 @@ fn gemma_3() {
 #[test]
 fn every_policy_does_the_same_step() {
     for (_, policy) in Policy::ALL {
-        let plan = PlanOptions { storage: StorageChoice::Image, policy };
+        let plan = PlanOptions { storage: StorageChoice::Image, policy, ..PlanOptions::default() };
         let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
         assert_step(&device, &MODELS[4].tiny(), TRAININGS[1]);
         device.assert_valid();

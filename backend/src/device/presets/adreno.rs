@@ -3,8 +3,13 @@
 //! X1-85 as chips and cheese describe it (L2 1 MiB). Nor are rates of dispatches: those are wide guesses.
 
 use super::{KIB, MIB, MORTON, NONE, Preset};
-use crate::device::profile::Estimate;
+use crate::device::profile::{Estimate, IntegerCosts};
 use crate::device::{LimitsClamp, Profile};
+
+/// Measured on the Adreno 660, an addition taking 1: shifts and masks 1, products 4, a whole division of unsigned words 24. The high
+/// half of a product was not measured; it is built of products of 16 bits, and less than that division.
+const INTEGERS: IntegerCosts =
+    IntegerCosts { simple: Estimate::known(1.0), mul: Estimate::known(4.0), mul_high: Estimate::range(4.0, 8.0, 24.0) };
 
 /// Image size and the 128 MiB binding range as the driver reports them; field reports of LoRA training on this chip found that
 /// the *sum* of a dispatch's buffers is capped at 128 MiB too, so the preset takes the strict reading. 32 KiB of shared memory and
@@ -38,6 +43,7 @@ pub(super) const ADRENO_830: Preset = Preset {
         flops_f32: Estimate::range(2.25e12, 2.8e12, 3.38e12),
         // Twice in f16: measurements of the Adreno 660.
         flops_f16: Estimate::range(4.5e12, 5.6e12, 6.76e12),
+        integers: INTEGERS,
         // The Adreno 640's 194 GB/s, times 1 to 4 for units and clock.
         texels: Estimate::range(12.5e9, 25e9, 50e9),
         // Half of the image path, as on the Adreno 640.
@@ -67,6 +73,7 @@ pub(super) const ADRENO_730: Preset = Preset {
         // Four units at 0.9 GHz (chips and cheese), 768 to 1024 lanes.
         flops_f32: Estimate::range(1.38e12, 1.6e12, 1.84e12),
         flops_f16: Estimate::range(2.76e12, 3.2e12, 3.68e12),
+        integers: INTEGERS,
         texels: Estimate::range(12.5e9, 18e9, 30e9),
         buffer_bytes: Estimate::range(1e11, 1.5e11, 2.4e11),
         l2_rate: Estimate::range(8.5e10, 1.5e11, 2.5e11),

@@ -2,8 +2,23 @@
 //! part to the largest card, by the vendors' product pages.
 
 use super::{KIB, MORTON, NONE, Preset};
-use crate::device::profile::{Estimate, ImageLines};
+use crate::device::profile::{Estimate, ImageLines, IntegerCosts};
 use crate::device::{LimitsClamp, Profile};
+
+/// Products of 32-bit words, either half, at a quarter of the rate (AMD's instruction set guides of GCN and RDNA).
+const AMD_INTEGERS: IntegerCosts =
+    IntegerCosts { simple: Estimate::known(1.0), mul: Estimate::known(4.0), mul_high: Estimate::known(4.0) };
+
+/// Products of 32-bit words take several passes of 16 bits; how many differs between generations.
+const XE_INTEGERS: IntegerCosts = IntegerCosts {
+    simple: Estimate::known(1.0),
+    mul: Estimate::range(1.0, 2.0, 4.0),
+    mul_high: Estimate::range(2.0, 4.0, 8.0),
+};
+
+/// 64 additions, shifts or products a cycle to 128 multiply-adds on f32 (CUDA programming guide, arithmetic throughput, 9.0).
+const H200_INTEGERS: IntegerCosts =
+    IntegerCosts { simple: Estimate::known(2.0), mul: Estimate::known(2.0), mul_high: Estimate::range(2.0, 4.0, 4.0) };
 
 /// AMD in wave64 mode (GCN, and RDNA by request): 64 lanes, images of 16384 texels, 1024 invocations, and the 32 KiB of
 /// shared memory that all of its drivers grant. From Vega 8 over RX 5700 XT to RX 7900 XTX.
@@ -29,6 +44,7 @@ pub(super) const AMD_WAVE64: Preset = Preset {
         invocations: Estimate::range(8192.0, 40960.0, 98304.0),
         flops_f32: Estimate::range(1.2e12, 9.7e12, 6.1e13),
         flops_f16: Estimate::range(2.4e12, 1.94e13, 1.22e14),
+        integers: AMD_INTEGERS,
         // A quarter of the rate of texels of 4 bytes.
         texels: Estimate::range(9.6e9, 7.6e10, 2.4e11),
         // 64 bytes a cycle and compute unit.
@@ -64,6 +80,7 @@ pub(super) const INTEL_XE: Preset = Preset {
         invocations: Estimate::range(8192.0, 16384.0, 65536.0),
         flops_f32: Estimate::range(2.07e12, 4.2e12, 1.72e13),
         flops_f16: Estimate::range(4.14e12, 8.4e12, 3.44e13),
+        integers: XE_INTEGERS,
         texels: Estimate::range(1.6e10, 3.2e10, 1.3e11),
         buffer_bytes: Estimate::range(5e11, 1e12, 4e12),
         l2_rate: Estimate::range(3e11, 5e11, 2e12),
@@ -101,6 +118,7 @@ pub(super) const H200: Preset = Preset {
         // 67 TFLOP/s by the data sheet, without matrix units.
         flops_f32: Estimate::range(4.5e13, 6e13, 6.7e13),
         flops_f16: Estimate::range(9e13, 1.2e14, 1.34e14),
+        integers: H200_INTEGERS,
         // Four units per multiprocessor, a quarter of their rate at 16 bytes; walks of images reached 2.2 to 3.9 TB/s.
         texels: Estimate::range(1.4e11, 2.3e11, 2.6e11),
         // 128 bytes a cycle and multiprocessor.

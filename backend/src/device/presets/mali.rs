@@ -3,8 +3,15 @@
 //! registers. Second-level caches are the integrator's choice, clocks those of shipped chips.
 
 use super::{KIB, MORTON, NONE, Preset};
-use crate::device::profile::Estimate;
+use crate::device::profile::{Estimate, IntegerCosts};
 use crate::device::{LimitsClamp, Profile};
+
+/// Not public: as fast as additions at best, a quarter of their rate as on other GPUs at worst.
+const INTEGERS: IntegerCosts = IntegerCosts {
+    simple: Estimate::known(1.0),
+    mul: Estimate::range(1.0, 2.0, 4.0),
+    mul_high: Estimate::range(1.0, 4.0, 8.0),
+};
 
 /// Warps of 16, and shared memory that lives in the load/store cache.
 const LIMITS: LimitsClamp = LimitsClamp { max_shared_memory: Some(32 * KIB), subgroup_size: Some(16), ..NONE };
@@ -25,6 +32,7 @@ pub(super) const G715: Preset = Preset {
         invocations: Estimate::range(7168.0, 7168.0, 14336.0),
         flops_f32: Estimate::range(1.5e12, 1.6e12, 1.7e12),
         flops_f16: Estimate::range(3.0e12, 3.2e12, 3.4e12),
+        integers: INTEGERS,
         // 8 texels a cycle, half of that beyond 32 bits, which makes 32 bytes; a quarter at 128 bits is the careful reading.
         texels: Estimate::range(6.2e9, 12.5e9, 12.5e9),
         buffer_bytes: Estimate::range(2e11, 4e11, 4e11),
@@ -54,6 +62,7 @@ pub(super) const G925: Preset = Preset {
         invocations: Estimate::range(12288.0, 12288.0, 24576.0),
         flops_f32: Estimate::range(4.0e12, 4.5e12, 4.9e12),
         flops_f16: Estimate::range(8.0e12, 9.0e12, 9.8e12),
+        integers: INTEGERS,
         // 8 texels a cycle in f16, half of that in f32: 64 bytes; half of it again is the careful reading.
         texels: Estimate::range(31e9, 70e9, 76e9),
         buffer_bytes: Estimate::range(5e11, 1.1e12, 1.2e12),

@@ -107,6 +107,9 @@ mod tests {
                 assert!(0.0 < e.lo && e.lo <= e.mid && e.mid <= e.hi, "{}: {e:?}", preset.name);
                 assert!(Case::Slow.more(e) <= Case::Fast.more(e) && Case::Fast.less(e) <= Case::Slow.less(e));
             }
+            for e in [p.integers.simple, p.integers.mul, p.integers.mul_high] {
+                assert!(0.0 <= e.lo && e.lo <= e.mid && e.mid <= e.hi, "{}: {e:?}", preset.name);
+            }
             for bytes in [4, 8, 16] {
                 let [width, height] = p.image_line(bytes).unwrap();
                 assert_eq!(width * height * bytes, p.line_bytes, "{}: a line is a whole rectangle", preset.name);

@@ -1,8 +1,12 @@
 //! Vulkan on a processor.
 
 use super::{KIB, MIB, NONE, Preset};
-use crate::device::profile::{Estimate, ImageLines};
+use crate::device::profile::{Estimate, ImageLines, IntegerCosts};
 use crate::device::{LimitsClamp, Profile};
+
+/// The rates below are those of whole kernels, index arithmetic included.
+const INTEGERS: IntegerCosts =
+    IntegerCosts { simple: Estimate::known(0.0), mul: Estimate::known(0.0), mul_high: Estimate::known(0.0) };
 
 /// Mesa's lavapipe 25 on two cores with vectors of 256 bits. Limits as it reports them.
 pub(super) const LAVAPIPE: Preset = Preset {
@@ -32,6 +36,7 @@ pub(super) const LAVAPIPE: Preset = Preset {
         flops_f32: Estimate::range(5.5e10, 6.7e10, 9e10),
         // No arithmetic in f16: it is converted.
         flops_f16: Estimate::range(5.5e10, 6.7e10, 9e10),
+        integers: INTEGERS,
         // Those products load 0.7e9 to 1.6e9 texels a second.
         texels: Estimate::range(7e8, 1.5e9, 2.5e9),
         // From buffers 0.3e9, with weights beyond the caches, to 0.9e9, each in a line of its own.

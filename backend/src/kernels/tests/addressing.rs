@@ -1,11 +1,13 @@
 //! `operand.glsl` done in Rust from the constants, against [`View::address`].
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 
 use super::super::operand::constants;
 use super::super::{Addressing, Arg, Operand, StorageKind};
 use crate::graph::DType;
-use crate::layout::{Layout, Position, View};
+use crate::layout::{Layout, LineShape, Loads, Position, Spread, View};
 
 /// Texel and lane of an element, as `_texel_of` and `_lane` have them.
 fn locate(constants: &[(u32, u32)], index: [u32; 4]) -> (u32, u32, u32) {
@@ -65,7 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Every element of the extents of a view that is not refused is where the algebra says it is.
+    /// Every element of the extents of a view that is not refused is where the algebra says it is, and they lie in as many texels.
     #[test]
     fn constants_locate_what_the_view_addresses(
         dtype in dtypes(),
@@ -87,12 +89,55 @@ proptest! {
         let mut extents = [1; 4];
         view.axes.iter().zip(&mut extents).for_each(|(axis, n)| *n = axis.extent);
         let count: u32 = extents.iter().product();
+        let mut slots = HashSet::new();
         for number in 0..count {
             let mut rest = number;
             let index = extents.map(|n| { let i = rest % n; rest /= n; i });
             let wanted = texel_of(view.address(&index[..view.axes.len()]), dtype);
             prop_assert_eq!(locate(&constants, index), wanted, "element {:?} of {:?}", index, view);
+            slots.insert((wanted.0, wanted.1));
         }
+        let texels = match dtype.quant_texels() {
+            None => slots.len(),
+            Some(q) => {
+                let tiles: HashSet<_> = slots.iter().map(|&(x, y)| (x / (4 * q + 1), y)).collect();
+                slots.len() * q as usize + tiles.len()
+            }
+        };
+        let counted = Addressing::of(&constants, 0).expect("operand 0 is there").texels(extents);
+        prop_assert_eq!(counted, texels as u64, "texels of {:?}", view);
+    }
+}
+
+fn spreads() -> impl Strategy<Value = Vec<Spread>> {
+    let spread = (0..4_usize, 1..9_u32, 1..9_u32).prop_map(|(axis, count, step)| Spread { axis, count, step });
+    prop::collection::vec(spread, 0..3)
+}
+
+proptest! {
+    /// What is left of an operand where loads reach is covered as the operand itself, in buffers and in images.
+    #[test]
+    fn operands_cut_to_the_reach_of_loads_are_covered_alike(
+        dtype in dtypes(),
+        (slots, shape) in (1..40_u32, prop::array::uniform3(1..60_u32)),
+        (row_axis, h) in (1..4_usize, prop_oneof![Just(1_u32), Just(2), Just(4)]),
+        (storage, max_x) in prop_oneof![Just((StorageKind::Buffer, 4096)), Just((StorageKind::Image, 64))],
+        steps in steps(),
+        (lanes, instructions, together) in (spreads(), spreads(), 0..9_u32),
+        (width, height, capacity) in (1..9_u32, 1..5_u32, 1..40_usize),
+    ) {
+        let layout = Layout::rtile(&[slots * dtype.lanes(), shape[0], shape[1], shape[2]], dtype.lanes(), row_axis, h, max_x, 8192);
+        let Ok(layout) = layout else { return Ok(()) };
+        let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
+        let operand = Operand { dtype, view, storage, pitch: layout.width() };
+        let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
+        let at = Addressing::of(&constants, 0).expect("operand 0 is there");
+        let line = LineShape { width, height: if storage == StorageKind::Buffer { 1 } else { height } };
+        let loads = Loads { lanes, instructions, together };
+        let inside = |index: [u32; 4]| (0..4).all(|axis| index[axis] < at.extents[axis]);
+        let whole = loads.coverage(line, capacity, |index| inside(index).then(|| at.place(index)));
+        let places = at.within(loads.reach(), line).places();
+        prop_assert_eq!(loads.essential().coverage(line, capacity, |index| places.of(index)), whole);
     }
 }
 

@@ -168,6 +168,28 @@ fn row_groups_fit() {
     }
 }
 
+fn transposed(x: &Operand) -> Operand {
+    Operand { view: x.view.permute(&[1, 0, 2, 3]).unwrap(), ..x.clone() }
+}
+
+/// An op that does not tell axes apart is the same dispatch in another order of axes; a transposed product is that of the operands
+/// exchanged.
+#[test]
+fn outputs_are_written_along_their_lanes() {
+    let l = limits(8);
+    let (x, y) = (f32s([33, 6, 3, 2]), f32s([33, 6, 3, 2]));
+    let sum = |x: &Operand, y: &Operand| lower(&Op::Binary(Binary::Sub), &[x.clone(), y.clone()], x, &l).unwrap();
+    assert_eq!(sum(&transposed(&x), &transposed(&y)), sum(&x, &y));
+
+    let (a, b, d) = (f32s([12, 7, 1, 1]), f32s([12, 5, 1, 1]), f32s([5, 7, 1, 1]));
+    let turned = lower(&Op::MulMat, &[a.clone(), b.clone()], &transposed(&d), &l).unwrap();
+    let mut exchanged = lower(&Op::MulMat, &[b, a], &d, &l).unwrap();
+    for (arg, _) in &mut exchanged.dispatches[0].args {
+        *arg = if let Arg::Input(i) = *arg { Arg::Input(1 - i) } else { *arg };
+    }
+    assert_eq!(turned, exchanged);
+}
+
 #[test]
 fn refusals_name_operand_and_rule() {
     let refusal = |op: Op, inputs: &[Operand], output: &Operand, limits: &crate::device::Limits| {
@@ -177,8 +199,8 @@ fn refusals_name_operand_and_rule() {
     let short = refusal(Op::Binary(Binary::Add), std::slice::from_ref(&x), &x, &l);
     assert_eq!(short, "ADD: operands: 1 given, 2 wanted");
 
-    let transposed = Operand { view: x.view.permute(&[1, 0, 2, 3]).unwrap(), ..x.clone() };
-    let lane = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&transposed), &transposed, &l);
+    let transposed = transposed(&x);
+    let lane = refusal(Op::SoftMax { scale: 1.0 }, std::slice::from_ref(&transposed), &transposed, &l);
     assert_eq!(lane, "output: axis 0 must carry the 4 lanes of a texel whole, for it is written");
 
     let few = crate::device::Limits { max_storage_bindings: 4, ..l.clone() };

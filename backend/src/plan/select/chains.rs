@@ -128,7 +128,7 @@ impl<'a> Chain<'a> {
     /// Every layout that any member proposes, in the order of proposals.
     fn proposals(&self) -> Vec<Tile> {
         let mut proposals = Vec::new();
-        for tile in self.path.iter().flat_map(|&v| &self.problem.variables[v].tiles) {
+        for tile in self.path.iter().flat_map(|&v| self.problem.variables[v].tiles.iter()) {
             if !proposals.contains(tile) {
                 proposals.push(*tile);
             }

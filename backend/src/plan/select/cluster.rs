@@ -5,63 +5,151 @@
 //! `f() + Σ (f(a) - f()) + Σ (f(a, b) - f(a) - f(b) + f())`: right for two tensors, without the interplay of three for more. A layout
 //! that no kernel reads as it is pays here for the copy that its reader then needs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::cost::Prices;
-use crate::plan::fusion::Groups;
+use crate::plan::fusion::{Group, Groups};
+use crate::plan::lowering::Lowerings;
 use crate::plan::{PlanError, Step, StepCost};
 
-use super::instance::Target;
 use super::{Layouts, Tile};
 
-/// A graph of one node and the elided copies that lead to it.
+/// The graph that clusters are cut from, as far as it is walked.
+pub(super) struct Frame<'a> {
+    graph: &'a Graph,
+    groups: &'a Groups,
+    kept: &'a HashSet<ValueId>,
+    values: Vec<Role>,
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, Default)]
+struct Role {
+    /// The copy node whose result it is, when it is the positions of another value.
+    elided: Option<usize>,
+    /// The variable that its layout is.
+    variable: Option<usize>,
+}
+
+impl<'a> Frame<'a> {
+    /// A graph with its groups and kept values.
+    pub fn new(graph: &'a Graph, groups: &'a Groups, kept: &'a HashSet<ValueId>) -> Self {
+        Self { graph, groups, kept, values: vec![Role::default(); graph.values.len()] }
+    }
+
+    /// Says that a value is the positions of what that node copies.
+    pub fn elided(&mut self, value: ValueId, node: usize) {
+        self.values[value.index()].elided = Some(node);
+    }
+
+    /// Says that the layout of a value is a variable.
+    pub fn free(&mut self, value: ValueId, variable: usize) {
+        self.values[value.index()].variable = Some(variable);
+    }
+}
+
+/// A node, or a group of them, and the elided copies that lead to it.
 pub(super) struct Cluster {
-    pub graph: Graph,
-    /// Its values: in the whole graph, and here.
-    pub values: Vec<(ValueId, ValueId)>,
+    /// All that its plan and its price depend on, in words: equal for clusters of one kind.
+    key: Vec<u64>,
+    /// Nodes, the one that the cluster is of last.
+    nodes: Vec<usize>,
+    /// The nodes that run as one, by their positions in `nodes`.
+    group: Option<Group>,
+    /// Values, in the order in which the nodes name them.
+    values: Vec<ValueId>,
+    /// Values whose layout is free: their position in `values`, and their variable.
+    pub free: Vec<(usize, usize)>,
 }
 
 impl Cluster {
-    /// The cluster of a node; `elided` tells the node of every value that is the positions of another one.
-    pub fn new(graph: &Graph, node: usize, elided: &HashMap<ValueId, usize>) -> Self {
-        let mut cluster = Self { graph: Graph::new(), values: Vec::new() };
-        cluster.add(graph, node, elided);
+    /// The cluster of a node, or of the group that runs there.
+    pub fn new(frame: &Frame<'_>, node: usize, lowerings: &mut Lowerings) -> Self {
+        let mut cluster =
+            Self { key: Vec::with_capacity(64), nodes: Vec::new(), group: None, values: Vec::new(), free: Vec::new() };
+        match frame.groups.at(node) {
+            None => cluster.add(frame, node, lowerings),
+            Some(group) => {
+                group.nodes.iter().for_each(|&at| cluster.add(frame, at, lowerings));
+                let position = |at: usize| cluster.nodes.iter().position(|&known| known == at).unwrap_or_default();
+                let local = group.renumbered(position);
+                // No op has this number.
+                cluster.key.push(u64::MAX);
+                cluster.key.extend(local.words());
+                let stored = |id: &ValueId| cluster.values.iter().position(|known| known == id).unwrap_or_default();
+                cluster.key.extend(local.stored.iter().map(|id| stored(id) as u64));
+                cluster.group = Some(local);
+            }
+        }
         cluster
     }
 
-    fn add(&mut self, graph: &Graph, node: usize, elided: &HashMap<ValueId, usize>) {
-        let node = &graph.nodes[node];
-        let local = |cluster: &mut Self, id: ValueId| {
-            if let Some(&(_, local)) = cluster.values.iter().find(|(known, _)| *known == id) {
-                return local;
+    fn add(&mut self, frame: &Frame<'_>, at: usize, lowerings: &mut Lowerings) {
+        let node = &frame.graph.nodes[at];
+        let copied = |id: &ValueId| frame.values[id.index()].elided;
+        for id in node.inputs.iter().map(|input| input.value).chain(node.updates.iter().copied()) {
+            if let (Some(copy), false) = (copied(&id), self.values.contains(&id)) {
+                self.add(frame, copy, lowerings);
             }
-            if let Some(&copy) = elided.get(&id) {
-                cluster.add(graph, copy, elided);
-            }
-            cluster.value(graph, id)
-        };
-        let inputs = node.inputs.iter().map(|o| Operand { value: local(self, o.value), ..*o }).collect();
-        let updates = node.updates.iter().map(|&id| local(self, id)).collect();
-        let output = self.value(graph, node.output);
-        self.graph.nodes.push(Node { name: String::new(), op: node.op, inputs, output, updates });
+        }
+        self.nodes.push(at);
+        let counts = [node.inputs.len(), node.updates.len()].map(|n| n as u64);
+        self.key.extend([lowerings.op(&node.op).into()].into_iter().chain(counts));
+        for Operand { value, shape, strides, offset } in &node.inputs {
+            self.value(frame, *value);
+            self.key.extend(words(shape));
+            self.key.extend(strides);
+            self.key.push(*offset);
+        }
+        node.updates.iter().chain([&node.output]).for_each(|&id| self.value(frame, id));
     }
 
-    /// A value here; names are dropped, so that clusters of one kind are equal.
-    fn value(&mut self, graph: &Graph, id: ValueId) -> ValueId {
-        if let Some(&(_, local)) = self.values.iter().find(|(known, _)| *known == id) {
-            return local;
+    /// Writes down a value: its position, and what it is when it is met for the first time.
+    fn value(&mut self, frame: &Frame<'_>, id: ValueId) {
+        if let Some(at) = self.values.iter().position(|&known| known == id) {
+            return self.key.push(at as u64);
         }
-        let value = &graph.values[id.index()];
-        let local = self.graph.external("", value.dtype, value.shape);
-        self.graph.values[local.index()].kind = value.kind;
-        if graph.kept.contains(&id) {
-            self.graph.keep(local);
-        }
-        self.values.push((id, local));
-        local
+        let (value, variable) = (&frame.graph.values[id.index()], frame.values[id.index()].variable);
+        let flags = [frame.kept.contains(&id), variable.is_some()].map(u64::from);
+        self.key.extend([self.values.len() as u64, value.dtype as u64, value.kind as u64]);
+        self.key.extend(flags.into_iter().chain(words(&value.shape)));
+        self.free.extend(variable.map(|variable| (self.values.len(), variable)));
+        self.values.push(id);
     }
+
+    /// The cluster as a graph without names, its values there, and what runs as one.
+    fn graph(&self, frame: &Frame<'_>) -> (Graph, Vec<ValueId>, Groups) {
+        let mut graph = Graph::new();
+        let value = |&id: &ValueId| {
+            let value = &frame.graph.values[id.index()];
+            let local = graph.external("", value.dtype, value.shape);
+            graph.values[local.index()].kind = value.kind;
+            if frame.kept.contains(&id) {
+                graph.keep(local);
+            }
+            local
+        };
+        let locals: Vec<ValueId> = self.values.iter().map(value).collect();
+        let local = |id: ValueId| locals[self.values.iter().position(|&known| known == id).unwrap_or_default()];
+        let nodes = self.nodes.iter().map(|&at| {
+            let node = &frame.graph.nodes[at];
+            let inputs = node.inputs.iter().map(|o| Operand { value: local(o.value), ..*o }).collect();
+            let updates = node.updates.iter().map(|&id| local(id)).collect();
+            Node { name: String::new(), op: node.op, inputs, output: local(node.output), updates }
+        });
+        let nodes = nodes.collect();
+        let stored = |group: &Group| group.stored.iter().map(|&id| local(id)).collect();
+        let group = self.group.as_ref().map(|group| Group { stored: stored(group), ..group.clone() });
+        (Graph { nodes, ..graph }, locals, Groups::from_iter(group))
+    }
+}
+
+/// A shape in two words.
+fn words(&[a, b, c, d]: &[u32; 4]) -> [u64; 2] {
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    [pair(a, b), pair(c, d)]
 }
 
 /// What a cluster costs under the layouts of its free tensors.
@@ -74,11 +162,10 @@ pub(super) struct Sample {
     pub pairs: Vec<((usize, usize), Vec<f64>)>,
 }
 
-/// Plans and prices clusters.
-pub(super) struct Sampler<'a, 'p> {
-    target: Target<'a>,
-    prices: &'p mut Prices<'a>,
-    known: HashMap<String, usize>,
+/// What clusters cost, by their kind.
+#[derive(Default)]
+pub(super) struct Samples {
+    known: HashMap<Vec<u64>, usize>,
     samples: Vec<Sample>,
 }
 
@@ -89,29 +176,50 @@ struct Priced {
     cost: StepCost,
 }
 
-impl<'a, 'p> Sampler<'a, 'p> {
-    pub fn new(target: Target<'a>, prices: &'p mut Prices<'a>) -> Self {
-        Self { target, prices, known: HashMap::new(), samples: Vec::new() }
-    }
-
+impl Samples {
     /// The sample of that number.
     pub fn get(&self, number: usize) -> &Sample {
         &self.samples[number]
     }
 
-    /// The number of the sample of a cluster, whose free values are `free` with these tiles.
-    pub fn sample(&mut self, graph: &Graph, free: &[ValueId], tiles: &[&[Tile]]) -> Result<usize, PlanError> {
-        // Tiles follow from dtype and shape, which the graph holds.
-        let key = format!("{:?} {:?} {:?} {free:?}", graph.nodes, graph.values, graph.kept);
-        if let Some(&known) = self.known.get(&key) {
+    /// The number of the sample of a cluster whose free values have these tiles.
+    pub fn find(
+        &mut self,
+        cluster: &Cluster,
+        frame: &Frame<'_>,
+        tiles: &[&[Tile]],
+        lowerings: &mut Lowerings,
+        prices: &mut Prices<'_>,
+    ) -> Result<usize, PlanError> {
+        // Tiles follow from dtype and shape, which the key holds.
+        if let Some(&known) = self.known.get(&cluster.key) {
             return Ok(known);
         }
-        let by_rule = self.price(graph, Layouts::default())?;
+        let (graph, locals, groups) = cluster.graph(frame);
+        let free: Vec<ValueId> = cluster.free.iter().map(|&(at, _)| locals[at]).collect();
+        let sample = Sampler { graph: &graph, groups: &groups, lowerings, prices }.sample(&free, tiles)?;
+        self.samples.push(sample);
+        self.known.insert(cluster.key.clone(), self.samples.len() - 1);
+        Ok(self.samples.len() - 1)
+    }
+}
+
+/// Plans and prices a cluster.
+struct Sampler<'a, 'p> {
+    graph: &'a Graph,
+    groups: &'a Groups,
+    lowerings: &'a mut Lowerings,
+    prices: &'a mut Prices<'p>,
+}
+
+impl Sampler<'_, '_> {
+    fn sample(&mut self, free: &[ValueId], tiles: &[&[Tile]]) -> Result<Sample, PlanError> {
+        let by_rule = self.price(Layouts::default())?;
         let rule = seconds(&by_rule);
         // What cannot be planned has no price. The rule's own tile comes first, and is priced already.
         let mut alone = Vec::new();
         for (&value, tiles) in free.iter().zip(tiles) {
-            let others = tiles[1..].iter().map(|&tile| self.price(graph, Layouts([(value, tile)].into())).ok());
+            let others = tiles[1..].iter().map(|&tile| self.price(Layouts([(value, tile)].into())).ok());
             alone.push(others.collect::<Vec<_>>());
         }
         let more = |priced: &Option<Vec<Priced>>| priced.as_ref().map_or(f64::INFINITY, |p| seconds(p) - rule);
@@ -128,7 +236,7 @@ impl<'a, 'p> Sampler<'a, 'p> {
                         Some(both) => both,
                         None => {
                             let layouts = Layouts([(free[a], tiles[a][i + 1]), (free[b], tiles[b][j + 1])].into());
-                            self.price(graph, layouts).map_or(f64::INFINITY, |priced| seconds(&priced))
+                            self.price(layouts).map_or(f64::INFINITY, |priced| seconds(&priced))
                         }
                     };
                     let beyond = both - rule - single[a][i + 1] - single[b][j + 1];
@@ -139,14 +247,12 @@ impl<'a, 'p> Sampler<'a, 'p> {
                 pairs.push(((a, b), costs));
             }
         }
-        self.samples.push(Sample { rule, single, pairs });
-        self.known.insert(key, self.samples.len() - 1);
-        Ok(self.samples.len() - 1)
+        Ok(Sample { rule, single, pairs })
     }
 
-    fn price(&mut self, graph: &Graph, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
-        let draft = Draft::new(graph, self.target.limits, self.target.options, &layouts, &Groups::default())?;
-        let costs = self.prices.of(graph, draft.steps());
+    fn price(&mut self, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
+        let draft = Draft::new(self.graph, self.lowerings, &layouts, self.groups)?;
+        let costs = self.prices.of(self.graph, draft.steps());
         let priced = |(step, cost): (&Step, StepCost)| Priced { shader: step.shader, groups: step.groups, cost };
         Ok(draft.steps().iter().zip(costs).map(priced).collect())
     }

@@ -2,23 +2,17 @@
 //! cost is theirs. External and kept tensors stay in the home that dtype and shape prescribe.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use crate::device::{Limits, Profile};
+use crate::device::Profile;
 use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
-use crate::plan::cost::Prices;
-use crate::plan::{Home, PlanError, PlanOptions, Step, candidates};
+use crate::plan::fusion::Groups;
+use crate::plan::lowering::Lowerings;
+use crate::plan::{PlanError, Step, candidates};
 
-use super::cluster::{Cluster, Sampler};
+use super::cluster::{Cluster, Frame};
 use super::problem::{Problem, Variable};
-use super::{Layouts, Tile};
-
-/// What layouts are selected for.
-#[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
-    pub limits: &'a Limits,
-    pub options: PlanOptions,
-    pub profile: &'a Profile,
-}
+use super::{Layouts, Tables, Tile};
 
 /// The problem of a graph.
 pub(super) struct Instance {
@@ -31,45 +25,50 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Reads the problem off a graph and the steps that the rule makes of it.
-    pub fn new<'a>(
+    pub fn new(
         graph: &Graph,
+        groups: &Groups,
         steps: &[Step],
-        target: Target<'a>,
-        prices: &mut Prices<'a>,
+        lowerings: &mut Lowerings,
+        tables: &mut Tables<'_>,
     ) -> Result<Self, PlanError> {
-        let made: HashSet<usize> = steps.iter().map(|step| step.node).collect();
+        let mut made = vec![false; graph.nodes.len()];
+        steps.iter().for_each(|step| made[step.node] = true);
         let kept: HashSet<ValueId> = graph.kept.iter().copied().collect();
-        let mut choices = Choices { target, known: HashMap::new() };
-        let mut sampler = Sampler::new(target, prices);
-        let mut elided = HashMap::new();
-        let mut number: HashMap<ValueId, usize> = HashMap::new();
+        let mut frame = Frame::new(graph, groups, &kept);
         let mut instance = Self { problem: Problem::default(), rule: 0.0, tensors: Vec::new() };
         let mut variables: Vec<Variable> = Vec::new();
         let mut terms = Vec::new();
         for (at, node) in graph.nodes.iter().enumerate() {
-            if node.op == Op::Copy && !made.contains(&at) {
-                elided.insert(node.output, at);
+            if groups.holds(at) {
                 continue;
             }
-            let value = &graph.values[node.output.index()];
-            if value.kind == Kind::Computed && value.dtype == DType::F32 && !kept.contains(&node.output) {
-                let tiles = choices.of(value.desc());
-                if tiles.len() > 1 {
-                    number.insert(node.output, variables.len());
-                    instance.tensors.push(node.output);
-                    let costs = vec![0.0; tiles.len()];
-                    variables.push(Variable { weight: value.desc().bytes(), tiles, costs });
+            let group = groups.at(at);
+            if node.op == Op::Copy && !made[at] && group.is_none() {
+                frame.elided(node.output, at);
+                continue;
+            }
+            let stored = group.into_iter().flat_map(|group| &group.stored);
+            for &id in stored.chain([&node.output]) {
+                let value = &graph.values[id.index()];
+                if value.kind == Kind::Computed && value.dtype == DType::F32 && !kept.contains(&id) {
+                    let tiles = tables.tiles.of(value.desc(), lowerings, tables.profile);
+                    if tiles.len() > 1 {
+                        frame.free(id, variables.len());
+                        instance.tensors.push(id);
+                        let costs = vec![0.0; tiles.len()];
+                        variables.push(Variable { weight: value.desc().bytes(), tiles, costs });
+                    }
                 }
             }
-            let cluster = Cluster::new(graph, at, &elided);
-            let free = cluster.values.iter().filter_map(|&(id, local)| Some((local, *number.get(&id)?)));
-            let (locals, touched): (Vec<ValueId>, Vec<usize>) = free.unzip();
-            let tiles = touched.iter().map(|&v| variables[v].tiles.as_slice()).collect::<Vec<_>>();
-            terms.push((sampler.sample(&cluster.graph, &locals, &tiles)?, touched));
+            let cluster = Cluster::new(&frame, at, lowerings);
+            let tiles = cluster.free.iter().map(|&(_, v)| &variables[v].tiles[..]).collect::<Vec<_>>();
+            let sample = tables.samples.find(&cluster, &frame, &tiles, lowerings, &mut tables.prices)?;
+            terms.push((sample, cluster.free.into_iter().map(|(_, v)| v).collect::<Vec<usize>>()));
         }
 
         for (sample, touched) in &terms {
-            let sample = sampler.get(*sample);
+            let sample = tables.samples.get(*sample);
             instance.rule += sample.rule;
             for (&v, more) in touched.iter().zip(&sample.single) {
                 variables[v].costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost);
@@ -77,11 +76,16 @@ impl Instance {
         }
         instance.problem = Problem::new(variables);
         for (sample, touched) in &terms {
-            for &((a, b), ref more) in &sampler.get(*sample).pairs {
+            for &((a, b), ref more) in &tables.samples.get(*sample).pairs {
                 instance.problem.couple(touched[a], touched[b], more.clone());
             }
         }
         Ok(instance)
+    }
+
+    /// The variable of a tensor, if it has a choice.
+    pub fn variable(&self, value: ValueId) -> Option<usize> {
+        self.tensors.iter().position(|&id| id == value)
     }
 
     /// The layouts of a choice, where they are not the rule's.
@@ -92,30 +96,30 @@ impl Instance {
 }
 
 /// The tiles that tensors can have, the rule's first.
-struct Choices<'a> {
-    target: Target<'a>,
-    known: HashMap<Desc, Vec<Tile>>,
-}
+#[derive(Default)]
+pub(super) struct Choices(HashMap<Desc, Arc<[Tile]>>);
 
-impl Choices<'_> {
-    fn of(&mut self, desc: Desc) -> Vec<Tile> {
-        let Target { limits, options, profile } = self.target;
-        let find = || {
-            let rule = Tile::by_rule(&desc.shape, limits, options);
-            let home = |tile| Home::chosen(desc.dtype, &desc.shape, Some(tile), limits, options).ok();
-            let mut found: Vec<(Tile, Home)> = home(rule).map(|home| (rule, home)).into_iter().collect();
-            let kind = found.first().map(|(_, home)| home.kind);
-            let others = kind.and_then(|kind| candidates(desc, kind, profile, true).ok());
-            for candidate in others.into_iter().flat_map(|others| others.homes) {
-                let tile = Tile { row_axis: candidate.row_axis, strip: candidate.strip };
-                if let Some(home) = home(tile)
-                    && !found.iter().any(|(_, other)| *other == home)
-                {
-                    found.push((tile, home));
-                }
+impl Choices {
+    fn of(&mut self, desc: Desc, lowerings: &mut Lowerings, profile: &Profile) -> Arc<[Tile]> {
+        if let Some(known) = self.0.get(&desc) {
+            return Arc::clone(known);
+        }
+        let rule = Tile::by_rule(&desc.shape, lowerings.limits(), lowerings.options());
+        let pruning = !lowerings.options().unpruned;
+        let mut home = |tile| lowerings.home(desc, Some(tile)).ok().map(|homed| homed.home);
+        let mut found: Vec<_> = home(rule).map(|home| (rule, home)).into_iter().collect();
+        let kind = found.first().map(|(_, home)| home.kind);
+        let others = kind.and_then(|kind| candidates(desc, kind, profile, pruning).ok());
+        for candidate in others.into_iter().flat_map(|others| others.homes) {
+            let tile = Tile { row_axis: candidate.row_axis, strip: candidate.strip };
+            if let Some(home) = home(tile)
+                && !found.iter().any(|(_, other)| *other == home)
+            {
+                found.push((tile, home));
             }
-            found.into_iter().map(|(tile, _)| tile).collect()
-        };
-        self.known.entry(desc).or_insert_with(find).clone()
+        }
+        let tiles: Arc<[Tile]> = found.into_iter().map(|(tile, _)| tile).collect();
+        self.0.insert(desc, Arc::clone(&tiles));
+        tiles
     }
 }

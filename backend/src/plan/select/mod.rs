@@ -5,6 +5,7 @@
 
 mod certificate;
 mod chains;
+mod choice;
 mod cluster;
 mod instance;
 mod pbqp;
@@ -15,6 +16,7 @@ mod tests;
 use std::collections::HashMap;
 
 pub use certificate::Certificate;
+pub use choice::Choice;
 
 use crate::device::{Case, Limits, Profile};
 use crate::graph::{Graph, ValueId};
@@ -22,9 +24,11 @@ use crate::graph::{Graph, ValueId};
 use super::build::Draft;
 use super::cost::Prices;
 use super::fusion::Groups;
-use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Tile};
+use super::lowering::Lowerings;
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Tile};
 
-use instance::{Instance, Target};
+use cluster::Samples;
+use instance::{Choices, Instance};
 use problem::{Problem, Solution};
 
 /// Tiles of computed values; the rule decides for all others.
@@ -107,28 +111,48 @@ pub fn select(
     profile: &Profile,
     selector: Selector,
 ) -> Result<Plan, PlanError> {
-    let groups = Groups::of(graph, limits, options.policy.fusion());
-    let rule = Draft::new(graph, limits, options, &Layouts::default(), &groups)?;
-    if selector == Selector::Rule {
-        return rule.finish(footprint);
-    }
-    match faster(graph, Target { limits, options, profile }, &groups, selector, &rule)
-        .map(|draft| draft.finish(footprint))
-    {
-        Some(Ok(plan)) => Ok(plan),
-        // Whatever the rule can plan is planned.
-        None | Some(Err(_)) => rule.finish(footprint),
-    }
+    Planner::new(limits, options, Some((selector, profile))).plan(graph, footprint)
 }
 
-/// The draft that a selector finds, if there is one and it is faster than the rule's.
-fn faster(graph: &Graph, target: Target<'_>, groups: &Groups, selector: Selector, rule: &Draft) -> Option<Draft> {
-    let mut prices = Prices::new(target.profile, Case::Middle);
-    let instance = Instance::new(graph, rule.steps(), target, &mut prices).ok()?;
-    let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-    let chosen = Draft::new(graph, target.limits, target.options, &layouts, groups).ok()?;
-    let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&prices.of(graph, draft.steps()));
-    (seconds(&chosen) < seconds(rule)).then_some(chosen)
+/// What is known of tensors and clusters on a machine. It follows from them alone, so that the next graph may use it.
+pub(super) struct Tables<'p> {
+    profile: &'p Profile,
+    prices: Prices<'p>,
+    tiles: Choices,
+    samples: Samples,
+}
+
+impl<'p> Tables<'p> {
+    /// Nothing is known yet.
+    pub fn new(profile: &'p Profile) -> Self {
+        Self {
+            profile,
+            prices: Prices::new(profile, Case::Middle),
+            tiles: Choices::default(),
+            samples: Samples::default(),
+        }
+    }
+
+    /// The machine.
+    pub fn profile(&self) -> &'p Profile {
+        self.profile
+    }
+
+    /// The draft that a selector finds, if there is one and it is faster than the rule's.
+    pub fn faster(
+        &mut self,
+        graph: &Graph,
+        groups: &Groups,
+        lowerings: &mut Lowerings,
+        selector: Selector,
+        rule: &Draft,
+    ) -> Option<Draft> {
+        let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
+        let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
+        let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
+        let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&self.prices.of(graph, draft.steps()));
+        (seconds(&chosen) < seconds(rule)).then_some(chosen)
+    }
 }
 
 /// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract
@@ -171,10 +195,10 @@ impl Selection {
         profile: &Profile,
         selector: Selector,
     ) -> Result<Self, PlanError> {
-        let draft = Draft::new(graph, limits, options, &Layouts::default(), &Groups::default())?;
-        let mut prices = Prices::new(profile, Case::Middle);
-        let target = Target { limits, options, profile };
-        let Instance { problem, rule, .. } = Instance::new(graph, draft.steps(), target, &mut prices)?;
+        let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
+        let groups = Groups::of(graph, limits, options.policy.fusion());
+        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
+        let Instance { problem, rule, .. } = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
         let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);

@@ -1,6 +1,7 @@
 //! The abstract problem: one layout for each tensor, so that the sum of costs is least. Plain data, no graph.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Tile;
 
@@ -10,7 +11,7 @@ pub(super) struct Variable {
     /// Bytes of the tensor: large ones are looked at first by the paper's search.
     pub weight: u64,
     /// Layouts to choose from; the first is what the rule prescribes.
-    pub tiles: Vec<Tile>,
+    pub tiles: Arc<[Tile]>,
     /// Cost of each, in seconds. Finite.
     pub costs: Vec<f64>,
 }

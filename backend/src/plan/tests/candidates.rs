@@ -3,7 +3,7 @@
 use crate::device::{Estimate, PRESETS, Preset, Profile};
 use crate::graph::{DType, Desc, Shape};
 use crate::kernels::StorageKind;
-use crate::layout::{Illegal, TileTarget, tile_rule};
+use crate::layout::{Illegal, Layout, TileTarget, tile_rule};
 use crate::plan::{Candidates, candidates};
 
 fn profiles() -> impl Iterator<Item = (&'static str, &'static Profile)> {
@@ -110,4 +110,24 @@ fn an_empty_axis_is_refused() {
     let profile = Preset::find("lavapipe").unwrap().profile.as_ref().unwrap();
     let refused = candidates(Desc::f32([8, 0, 1, 1]), StorageKind::Buffer, profile, true);
     assert_eq!(refused, Err(Illegal::Empty { axis: 1 }));
+}
+
+/// Lines that are counted without looking at texels are those under the texels of the home.
+#[test]
+fn lines_are_those_under_the_texels() {
+    for (name, profile) in profiles() {
+        for (shape, storage) in SHAPES.iter().flat_map(|&s| [(s, StorageKind::Buffer), (s, StorageKind::Image)]) {
+            let line = crate::plan::cost::line(profile, storage);
+            for c in candidates(Desc::f32(shape), storage, profile, false).unwrap().homes {
+                let fragment = shape[c.row_axis].min(4);
+                let home = Layout::rtile(&[c.w, c.h.max(fragment)], 4, 1, c.strip, u32::MAX, u32::MAX).unwrap();
+                let lines = |rows: u32, slots: u32| {
+                    let texels = (0..rows).flat_map(|row| (0..slots).map(move |slot| [4 * slot, row]));
+                    line.covered(texels.map(|index| home.address(&index)).map(|at| [at.x, at.y]))
+                };
+                let counted = (lines(fragment, 1), lines(1, c.w / 4) + lines(c.h, 1));
+                assert_eq!((c.fragment_lines, c.row_and_column_lines), counted, "{name} {shape:?} {c:?}");
+            }
+        }
+    }
 }

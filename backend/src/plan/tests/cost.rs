@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::{Exact, copy, planned};
-use crate::device::{Estimate, ImageLines, Limits, PRESETS, Preset, Profile};
-use crate::graph::{Binary, DType, Graph, Op};
+use crate::device::{Estimate, ImageLines, IntegerCosts, Limits, PRESETS, Preset, Profile};
+use crate::graph::{Binary, DType, Desc, Graph, Op};
 use crate::plan::{Bound, Objective, PlanOptions, Policy, Prediction, StepCost, StorageChoice, plan, predict};
 
 /// Round numbers: only memory takes time, 1 byte a nanosecond, and launches, 1 microsecond.
@@ -20,6 +20,11 @@ fn slow_memory() -> Profile {
         invocations: Estimate::known(1.0),
         flops_f32: fast,
         flops_f16: fast,
+        integers: IntegerCosts {
+            simple: Estimate::known(1.0),
+            mul: Estimate::known(4.0),
+            mul_high: Estimate::known(8.0),
+        },
         texels: fast,
         buffer_bytes: fast,
         l2_rate: fast,
@@ -87,6 +92,29 @@ fn a_table_counts_the_rows_that_are_read() {
     let rows = g.node("rows", Op::GetRows, operands).unwrap();
     g.keep(rows);
     assert_eq!(of(&g, &slow_memory()).bytes_moved, 2 * 64 * 8 * 4 + 8 * 4);
+}
+
+/// Where only operations take time, a window whose digits are no powers of two costs its divisions.
+#[test]
+fn index_arithmetic_is_paid() {
+    let flops = Estimate::known(1e9);
+    let profile = Profile { flops_f32: flops, memory_rate: Estimate::known(1e18), ..slow_memory() };
+    let scaled = |heads: u32| {
+        let mut g = Graph::new();
+        let x = g.external("x", DType::F32, [16 * heads, 64, 1, 1]);
+        let window = g.whole(x).reshape([16, heads, 64, 1]).unwrap().permute([0, 2, 1, 3]).unwrap();
+        let merged = g.node_as("merged", Op::Copy, vec![window], Desc::f32([16, 64 * heads, 1, 1])).unwrap();
+        let y = g.node("y", Op::Scale { scale: 2.0, bias: 0.0 }, vec![g.whole(merged)]).unwrap();
+        g.keep(y);
+        let p = of(&g, &profile);
+        assert_eq!(p.steps.len(), 1, "one step that reads heads after tokens");
+        ((p.time_ms * 1e6 - 1e3 - p.flops as f64) / p.requests as f64).round()
+    };
+    // Source: 4 (i0) + i1 % 4 + 128 (i1 / 4 % 16) + 16 (i1 / 64): three additions, seven shifts and masks. Result: i1 % 4 + 4 (i0) +
+    // 16 (i1 / 4): six. Two flops each, half of the requests are to either.
+    assert_eq!(scaled(8), 2.0 * (10.0 + 6.0) / 2.0);
+    // Nine heads: 144 (i1 / 4 % 16) is a product, which takes as long as four of the others.
+    assert_eq!(scaled(9), 2.0 * (9.0 + 4.0 + 6.0) / 2.0);
 }
 
 /// What does not stay in the shared cache comes from memory again.

@@ -83,8 +83,13 @@ fn run(graph: &Graph, group: &Group, contents: &mut Contents) {
     leave(output, results.last().unwrap());
 }
 
-/// That the groups of a graph leave what its nodes leave; how many nodes they save.
+/// That the groups of a graph leave what its nodes leave, sums of products in one piece or in two; how many nodes they save.
 fn check(graph: &Graph, data: Contents) -> usize {
+    check_with(graph, data.clone(), true);
+    check_with(graph, data, false)
+}
+
+fn check_with(graph: &Graph, data: Contents, apart: bool) -> usize {
     let expected = eval(graph, data.clone()).unwrap();
     let groups = groups(graph);
     let (mut contents, mut places) = (data, 0);
@@ -94,7 +99,10 @@ fn check(graph: &Graph, data: Contents) -> usize {
             graph.nodes[at].step(graph, &mut contents);
             continue;
         };
-        run(graph, group, &mut contents);
+        match group.apart(graph).filter(|_| apart) {
+            Some(parts) => parts.iter().for_each(|part| run(graph, part, &mut contents)),
+            None => run(graph, group, &mut contents),
+        }
         group.after.iter().for_each(|&at| graph.nodes[at].step(graph, &mut contents));
         places += group.after.len();
     }
@@ -144,6 +152,8 @@ fn a_lora_pair_runs_beside_its_base() {
     assert_eq!(check(&g, filled(&g, &mut 1)), 4);
     let group = groups(&g).at(5).cloned().unwrap();
     assert_eq!((group.root, group.second.unwrap().scale, group.stored.len()), (0, 0.5, 0));
+    let [base, rest] = group.apart(&g).unwrap();
+    assert_eq!((base.nodes, rest.nodes, rest.root), (vec![0], vec![2, 3, 4, 5], 2));
 }
 
 /// What is read outside is stored, what is read before a group runs ends it.

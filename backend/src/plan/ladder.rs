@@ -1,0 +1,193 @@
+//! The ladder that a window climbs before bytes move for it: where could its value live so that the window is coordinates?
+//!
+//! A computed value is placed once, when it is first met, by looking ahead at everything that reads it, through the copies that
+//! need not be made. Where the rule's R-Tile would cut a window, these are tried in turn:
+//!
+//! 1. another R-Tile: as many rows in a strip as its cuts divide by, 3 for sequences of 129 tokens;
+//! 2. another choice of tiled axes;
+//! 3. a sub-tile: strips of one row, which every cut falls between;
+//! 4. the same with lanes along another axis, where the op that computes the value can write so: cuts of axis 0 within a texel.
+//!
+//! Only a value that exists already is copied to such a home. A copy may turn the lanes of any value along any axis; kernels read
+//! such a window element by element.
+
+use crate::graph::{self, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
+use crate::kernels;
+use crate::layout::Layout;
+
+use super::lowering::{Homed, Lowerings, Place};
+use super::{Home, PlanError, PlanOptions, Tile};
+
+/// Rows of a strip, best first; kernels fetch four rows at a time.
+const STRIPS: [u32; 3] = [4, 3, 2];
+
+/// Largest growth of a value for the sake of its windows.
+const MOST_GROWTH: f64 = 1.10;
+
+/// What the readers of a graph's values ask of the homes of those values.
+pub(super) struct Ladder<'a> {
+    graph: &'a Graph,
+    options: PlanOptions,
+    /// Nodes that read each value, each node once.
+    readers: Vec<Vec<usize>>,
+    /// Axes that the lanes of each computed value may run along.
+    lane_axes: Vec<&'static [usize]>,
+    /// Values that are written in place: their content changes within the run.
+    changing: Vec<bool>,
+}
+
+impl<'a> Ladder<'a> {
+    pub fn new(graph: &'a Graph, options: PlanOptions) -> Self {
+        let mut readers = vec![Vec::new(); graph.values.len()];
+        let mut changing = vec![false; graph.values.len()];
+        let mut lane_axes: Vec<&[usize]> = vec![&[0]; graph.values.len()];
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for input in &node.inputs {
+                let of: &mut Vec<usize> = &mut readers[input.value.index()];
+                if of.last() != Some(&at) {
+                    of.push(at);
+                }
+            }
+            let desc = |input: &Operand| graph::Desc { shape: input.shape, ..graph.values[input.value.index()].desc() };
+            let inputs: Vec<_> = node.inputs.iter().map(desc).collect();
+            let output = node.output.index();
+            lane_axes[output] = kernels::lane_axes(&node.op, &inputs, &graph.values[output].desc());
+            for id in node.updates.iter().chain([&node.output]) {
+                changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
+            }
+        }
+        Self { graph, options, readers, lane_axes, changing }
+    }
+
+    /// Whether the content of a value changes within the run.
+    pub fn is_changing(&self, id: ValueId) -> bool {
+        self.changing[id.index()]
+    }
+
+    /// Why a host's copy is made whatever its readers can use; nothing where its result may be the positions of its source.
+    pub fn must_copy(&self, copy: &Node) -> Option<&'static str> {
+        let source = copy.inputs[0].value;
+        let to = self.get(copy.output);
+        if !self.options.policy.elides_copies() {
+            Some("the policy makes every copy")
+        } else if self.get(source).dtype != to.dtype {
+            Some("it changes the element type")
+        } else if self.graph.kept.contains(&copy.output) || to.kind == Kind::External {
+            Some("its result is read by the host")
+        } else if self.is_changing(source) {
+            Some("its source is updated in place")
+        } else {
+            None
+        }
+    }
+
+    /// The home of a value: with the tile that was chosen for it, or the rule's, unless that cuts windows of its readers. Then the
+    /// first of the ladder with the fewest bytes of windows cut, if the value is free to live anywhere.
+    ///
+    /// # Errors
+    /// No storage can hold it.
+    pub fn home(&self, lowerings: &mut Lowerings, id: ValueId, chosen: Option<Tile>) -> Result<Homed, PlanError> {
+        let value = self.get(id);
+        let homed = lowerings.home(value.desc(), chosen)?;
+        let is_free = value.kind == Kind::Computed && !self.graph.kept.contains(&id);
+        if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
+            return Ok(homed);
+        }
+        let most = MOST_GROWTH * homed.home.bytes() as f64;
+        let (mut least, mut best) = (self.cut(lowerings, id, homed.place), homed);
+        for home in self.lane_axes[id.index()].iter().flat_map(|&axis| homes(value, axis)) {
+            if least == 0 {
+                break;
+            }
+            let Some(homed) = home.of(lowerings).filter(|homed| homed.home.bytes() as f64 <= most) else { continue };
+            let cut = self.cut(lowerings, id, homed.place);
+            if cut < least {
+                (least, best) = (cut, homed);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Bytes of the windows that readers of a value cannot use as coordinates, with the value at a place.
+    fn cut(&self, lowerings: &mut Lowerings, id: ValueId, place: Place) -> u64 {
+        let mut bytes = 0;
+        for &reader in &self.readers[id.index()] {
+            let node = &self.graph.nodes[reader];
+            let passes_on = node.op == Op::Copy && self.must_copy(node).is_none();
+            for input in node.inputs.iter().filter(|input| input.value == id) {
+                let is_whole = input.is_whole(&self.get(id).shape);
+                if is_whole && !passes_on {
+                    continue;
+                }
+                let window = if is_whole { Ok(place) } else { lowerings.window_of(place, input) };
+                bytes += match window {
+                    Err(_) => self.bytes(id, &input.shape),
+                    Ok(window) if passes_on => self.cut_of_copy(lowerings, node.output, window),
+                    Ok(_) => 0,
+                };
+            }
+        }
+        bytes
+    }
+
+    /// The same for a copy that is not made: its result is the positions of its source.
+    fn cut_of_copy(&self, lowerings: &mut Lowerings, copy: ValueId, source: Place) -> u64 {
+        let shape = self.get(copy).shape;
+        match lowerings.window(source, shape, graph::linear_strides(&shape), 0) {
+            Ok(place) => self.cut(lowerings, copy, place),
+            Err(_) => self.bytes(copy, &shape),
+        }
+    }
+
+    /// A home for a copy of an existing plain value whose cuts fit a window, and the place of the window there.
+    pub fn home_of_copy(&self, lowerings: &mut Lowerings, input: &Operand) -> Option<(Homed, Place)> {
+        let value = self.get(input.value);
+        (0..4).flat_map(|lanes| homes(value, lanes)).find_map(|home| {
+            let homed = home.of(lowerings)?;
+            let window = lowerings.window_of(homed.place, input).ok()?;
+            Some((homed, window))
+        })
+    }
+
+    fn get(&self, id: ValueId) -> &'a Value {
+        &self.graph.values[id.index()]
+    }
+
+    fn bytes(&self, id: ValueId, shape: &Shape) -> u64 {
+        graph::Desc { dtype: self.get(id).dtype, shape: *shape }.bytes()
+    }
+}
+
+/// A home that a value could have: its tile, with the axes in this order when it is laid out.
+struct Candidate<'a> {
+    value: &'a Value,
+    order: [usize; 4],
+    /// The rule's own tile where nothing is said.
+    tile: Option<Tile>,
+}
+
+impl Candidate<'_> {
+    fn of(self, lowerings: &mut Lowerings) -> Option<Homed> {
+        let Self { value, order, tile } = self;
+        let extents = order.map(|axis| value.shape[axis]);
+        let (limits, options) = (lowerings.limits(), lowerings.options());
+        let Tile { row_axis, strip } = tile.unwrap_or_else(|| Tile::by_rule(&extents, limits, options));
+        let layout =
+            Layout::rtile(&extents, value.dtype.lanes(), row_axis, strip, limits.max_image_2d, u32::MAX).ok()?;
+        let mut back = [0; 4];
+        (0..4).for_each(|axis| back[order[axis]] = axis);
+        let home = Home::with_layout(value.dtype, layout.permute(&back).ok()?, limits, options.storage).ok()?;
+        Some(lowerings.homed(home))
+    }
+}
+
+/// Homes of a value with its lanes on an axis, best first: the rule's tile, other strips, strips of other axes, single rows.
+fn homes(value: &Value, lanes: usize) -> impl Iterator<Item = Candidate<'_>> {
+    let mut order = [0, 1, 2, 3];
+    order[..=lanes].rotate_right(1);
+    let axes = move || (1..4).filter(move |&axis| value.shape[order[axis]] > 1);
+    let strips = move |row_axis| STRIPS.map(|strip| Tile { row_axis, strip });
+    let rows = axes().map(|row_axis| Tile { row_axis, strip: 1 });
+    let tiles = axes().flat_map(strips).chain(rows).map(Some);
+    [None].into_iter().chain(tiles).map(move |tile| Candidate { value, order, tile })
+}

@@ -1,0 +1,256 @@
+//! What a planner asks of layouts and kernels again and again: homes, windows over them, lowered ops. All of it follows from the
+//! question alone, so that answers are kept; layers of a model, the layouts that are tried and the next plan ask the same.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::mem::{Discriminant, discriminant};
+use std::sync::Arc;
+
+use crate::device::Limits;
+use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
+
+use super::{Home, PlanError, PlanOptions, Tile};
+
+/// Lowered ops that are kept, about 2 KiB each: the next plan starts afresh when there are more.
+const MOST: usize = 1 << 14;
+
+/// A place where a tensor or a window of it is found: an [`Operand`], by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place(u32);
+
+/// A home, and the place of all of it.
+#[derive(Clone, Debug)]
+pub(super) struct Homed {
+    pub home: Arc<Home>,
+    pub place: Place,
+}
+
+/// Answers for one set of limits and options.
+pub(super) struct Lowerings {
+    limits: Limits,
+    options: PlanOptions,
+    operands: Vec<Operand>,
+    places: HashMap<Operand, Place>,
+    homes: HashMap<(Desc, Option<Tile>), Result<Homed, PlanError>>,
+    windows: HashMap<(Place, Window), Result<Place, String>>,
+    ops: HashMap<Key, u32>,
+    lowered: HashMap<Vec<u32>, Result<Arc<Lowered>, String>>,
+}
+
+/// Extents, strides and offset of a window.
+type Window = (Shape, [u64; 4], u64);
+
+impl Lowerings {
+    /// Nothing is known yet.
+    pub fn new(limits: &Limits, options: PlanOptions) -> Self {
+        Self {
+            limits: limits.clone(),
+            options,
+            operands: Vec::new(),
+            places: HashMap::new(),
+            homes: HashMap::new(),
+            windows: HashMap::new(),
+            ops: HashMap::new(),
+            lowered: HashMap::new(),
+        }
+    }
+
+    /// What plans are made under.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What is asked of plans.
+    pub fn options(&self) -> PlanOptions {
+        self.options
+    }
+
+    /// Whether so much is kept that it is better forgotten.
+    pub fn is_full(&self) -> bool {
+        self.lowered.len() > MOST
+    }
+
+    /// The place of an operand.
+    pub fn place(&mut self, operand: Operand) -> Place {
+        let next = Place(u32::try_from(self.operands.len()).expect("fewer than 2^32 places"));
+        let operands = &mut self.operands;
+        *self.places.entry(operand).or_insert_with_key(|operand| {
+            operands.push(operand.clone());
+            next
+        })
+    }
+
+    /// The home of a tensor, with this tile where one is chosen.
+    pub fn home(&mut self, desc: Desc, tile: Option<Tile>) -> Result<Homed, PlanError> {
+        if let Some(known) = self.homes.get(&(desc, tile)) {
+            return known.clone();
+        }
+        let home = Home::chosen(desc.dtype, &desc.shape, tile, &self.limits, self.options);
+        let placed = home.map(|home| self.homed(home));
+        self.homes.insert((desc, tile), placed.clone());
+        placed
+    }
+
+    /// A home, and the place of all of it.
+    pub fn homed(&mut self, home: Home) -> Homed {
+        Homed { place: self.place(home.operand(&home.layout.view())), home: home.into() }
+    }
+
+    /// The place of an operand's window over a value at a place, or why it is none.
+    pub fn window_of(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        self.window(place, window.shape, window.strides, window.offset)
+    }
+
+    /// A window over the elements of a place that kernels take, or why it is none.
+    pub fn window(&mut self, place: Place, shape: Shape, strides: [u64; 4], offset: u64) -> Result<Place, String> {
+        let key = (place, (shape, strides, offset));
+        if let Some(known) = self.windows.get(&key) {
+            return known.clone();
+        }
+        let whole = &self.operands[place.0 as usize];
+        let window = match whole.view.strided(&shape, &strides, offset) {
+            Ok(view) => {
+                let window = Operand { view, ..*whole };
+                kernels::takes(&window).map(|()| self.place(window)).map_err(|refusal| refusal.0)
+            }
+            Err(why) => Err(why.to_string()),
+        };
+        self.windows.insert(key, window.clone());
+        window
+    }
+
+    /// [`kernels::lower`] at these places.
+    pub fn lower(
+        &mut self,
+        op: &Op,
+        inputs: impl Iterator<Item = Place>,
+        output: Place,
+    ) -> Result<Arc<Lowered>, String> {
+        let key: Vec<u32> = [self.op(op), output.0].into_iter().chain(inputs.map(|place| place.0)).collect();
+        if let Some(known) = self.lowered.get(&key) {
+            return known.clone();
+        }
+        let at = |place: u32| self.operands[place as usize].clone();
+        let inputs: Vec<Operand> = key[2..].iter().map(|&place| at(place)).collect();
+        let lowered = kernels::lower(op, &inputs, &at(output.0), &self.limits).map(Arc::new).map_err(|r| r.0);
+        self.lowered.insert(key, lowered.clone());
+        lowered
+    }
+
+    /// [`kernels::lower_fused`] at these places.
+    pub fn lower_fused(
+        &mut self,
+        fused: &Fused,
+        inputs: &[Place],
+        extras: &[Place],
+        output: Place,
+    ) -> Result<Arc<Lowered>, String> {
+        // No op has this number, and every part says how long it is.
+        let mut key = vec![u32::MAX, self.op(&fused.op)];
+        key.extend(fused.second.map_or([u32::MAX, 0], |second| [self.op(&second.op), second.scale.to_bits()]));
+        let Epilogue { steps, store_root, .. } = &fused.epilogue;
+        let word = |n: Option<usize>| n.map_or(0, |n| n as u32 + 1);
+        key.extend([word(*store_root), steps.len() as u32]);
+        for step in steps {
+            key.extend([self.op(&step.op), word(step.store), step.inputs.len() as u32]);
+            key.extend(step.inputs.iter().map(|source| match *source {
+                Source::Result(i) => 2 * i as u32,
+                Source::Extra(i) => 2 * i as u32 + 1,
+            }));
+        }
+        let places = || inputs.iter().chain(extras).chain([&output]);
+        key.push(inputs.len() as u32);
+        key.extend(places().map(|place| place.0));
+        if let Some(known) = self.lowered.get(&key) {
+            return known.clone();
+        }
+        let operands: Vec<Operand> = places().map(|&place| self.operand(place).clone()).collect();
+        let (inputs, rest) = operands.split_at(inputs.len());
+        let (extras, output) = rest.split_at(extras.len());
+        let lowered = kernels::lower_fused(fused, inputs, &output[0], extras, &self.limits);
+        let lowered = lowered.map(Arc::new).map_err(|r| r.0);
+        self.lowered.insert(key, lowered.clone());
+        lowered
+    }
+
+    /// What is at a place.
+    pub fn operand(&self, place: Place) -> &Operand {
+        &self.operands[place.0 as usize]
+    }
+
+    /// A place repeated along axes where it has one element and `shape` has more.
+    pub fn repeated(&mut self, place: Place, shape: &Shape) -> Option<Place> {
+        let operand = self.operand(place);
+        let own = &operand.view;
+        let single = |axis: &usize| own.axes.get(*axis).is_some_and(|a| a.extent == 1) && shape[*axis] > 1;
+        let axes: Vec<usize> = (0..4).filter(single).collect();
+        if axes.is_empty() {
+            return Some(place);
+        }
+        let view = axes.iter().try_fold(own.clone(), |view, &axis| view.repeat_whole(axis, shape[axis]).ok())?;
+        let repeated = Operand { view, ..*operand };
+        Some(self.place(repeated))
+    }
+
+    /// The number of an op: equal for ops that compute the same.
+    pub fn op(&mut self, op: &Op) -> u32 {
+        let next = self.ops.len() as u32;
+        *self.ops.entry(Key::of(op)).or_insert(next)
+    }
+}
+
+/// An op, bit for bit: floats that are equal need not be the same constant.
+#[derive(PartialEq, Eq, Hash)]
+struct Key(Discriminant<Op>, [u32; 10]);
+
+impl Key {
+    fn of(op: &Op) -> Self {
+        let floats = |floats: &[f32]| {
+            let mut bits = [0; 10];
+            bits.iter_mut().zip(floats).for_each(|(bits, float)| *bits = float.to_bits());
+            bits
+        };
+        let parameters = match *op {
+            Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Scale { scale, bias } => floats(&[scale, bias]),
+            Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
+            Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
+            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0],
+            Op::Rope(Rope {
+                mode,
+                n_dims,
+                n_ctx_orig,
+                freq_base,
+                freq_scale,
+                ext_factor,
+                attn_factor,
+                beta_fast,
+                beta_slow,
+                back,
+            }) => {
+                let [base, scale, ext, attn, fast, slow, ..] =
+                    floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
+                [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
+            }
+            Op::MulMat
+            | Op::OutProd
+            | Op::SiluBack
+            | Op::TanhBack
+            | Op::GeluBack
+            | Op::SwiGlu
+            | Op::GeGlu
+            | Op::Repeat
+            | Op::RepeatBack
+            | Op::Copy
+            | Op::GetRows
+            | Op::GetRowsBack
+            | Op::CrossEntropyLoss
+            | Op::CrossEntropyLossBack
+            | Op::ArgMax
+            | Op::AdamW => [0; 10],
+        };
+        Self(discriminant(op), parameters)
+    }
+}

@@ -1,0 +1,49 @@
+//! A planner that remembers: the next graph is planned from what the last ones had in common with it. Nothing that it keeps depends
+//! on anything but the question it answers, so that a plan is the same whatever was planned before.
+
+use crate::device::{Limits, Profile};
+use crate::graph::Graph;
+
+use super::build::Draft;
+use super::fusion::Groups;
+use super::lowering::Lowerings;
+use super::select::Tables;
+use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector};
+
+/// Plans graph after graph under the same limits and options.
+pub struct Planner<'p> {
+    lowerings: Lowerings,
+    selection: Option<(Selector, Tables<'p>)>,
+}
+
+impl<'p> Planner<'p> {
+    /// Nothing is planned yet. `selection` is how layouts of computed values are selected, and for what machine; the rule if nothing is
+    /// said.
+    pub fn new(limits: &Limits, options: PlanOptions, selection: Option<(Selector, &'p Profile)>) -> Self {
+        let selection = selection.filter(|&(selector, _)| selector != Selector::Rule);
+        let selection = selection.map(|(selector, profile)| (selector, Tables::new(profile)));
+        Self { lowerings: Lowerings::new(limits, options), selection }
+    }
+
+    /// Plans a graph; it must be well formed ([`Graph::verify`]).
+    ///
+    /// # Errors
+    /// No storage holds a tensor, or a node cannot be lowered.
+    pub fn plan(&mut self, graph: &Graph, footprint: &impl Footprint) -> Result<Plan, PlanError> {
+        if self.lowerings.is_full() {
+            let selection = self.selection.as_ref().map(|(selector, tables)| (*selector, tables.profile()));
+            *self = Self::new(self.lowerings.limits(), self.lowerings.options(), selection);
+        }
+        let groups = Groups::of(graph, self.lowerings.limits(), self.lowerings.options().policy.fusion());
+        let rule = Draft::new(graph, &mut self.lowerings, &Layouts::default(), &groups)?;
+        let chosen = match &mut self.selection {
+            Some((selector, tables)) => tables.faster(graph, &groups, &mut self.lowerings, *selector, &rule),
+            None => None,
+        };
+        match chosen.map(|draft| draft.finish(footprint)) {
+            Some(Ok(plan)) => Ok(plan),
+            // Whatever the rule can plan is planned.
+            None | Some(Err(_)) => rule.finish(footprint),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Recomputing: a graph within a budget of memory, by computing values again instead of keeping them.
+//!
+//! A pure rewrite of graphs: nodes run a second time, right before the next use of what they compute, which need not be kept in between.
+//! [`path`] tells which, in an order that does not depend on the budget; how far to go is decided by plans of the rewritten graph, so that
+//! what meets the budget is the memory that the plan takes. Second runs read the same bytes with the same kernels: by the rule of layouts
+//! results are the same to the last bit.
+
+mod budget;
+mod facts;
+mod path;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub use budget::Budget;
+
+use crate::device::{Case, Limits, Profile};
+use crate::graph::Graph;
+
+use super::cost::Prices;
+use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Selector};
+
+use facts::facts;
+use path::Path;
+use schedule::{Basis, Schedule};
+
+/// Plans of a rewritten graph before the search takes the best found.
+const PROBES: usize = 8;
+
+/// Plans graphs for one device, within a budget of its memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Recompute<'a, F> {
+    /// Its limits.
+    pub limits: &'a Limits,
+    /// Storage and policy.
+    pub options: PlanOptions,
+    /// What storages take on it.
+    pub footprint: &'a F,
+    /// How layouts are selected, and for what machine; the rule if nothing is said.
+    pub selection: Option<(Selector, &'a Profile)>,
+}
+
+/// A graph that was rewritten, its plan, and what was done.
+#[derive(Clone, Debug)]
+pub struct Rewritten {
+    /// Values keep their ids; new ones come after them.
+    pub graph: Graph,
+    /// Its plan; steps name nodes of this graph.
+    pub plan: Plan,
+    /// What was done.
+    pub recomputed: Recomputed,
+}
+
+/// What recomputing did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Recomputed {
+    /// Nodes that run again.
+    pub nodes: usize,
+    /// Operations of these runs.
+    pub flops: u64,
+    /// Bytes that the plan takes less: weights and state, results and arena together.
+    pub bytes_saved: u64,
+    /// Milliseconds before and after, *simulated*, where the machine is known.
+    pub simulated_ms: Option<[f64; 2]>,
+}
+
+impl std::fmt::Display for Recomputed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let saved = self.bytes_saved as f64 / f64::from(1 << 20);
+        write!(f, "recomputed: {} nodes, {:.3} GFLOP, {saved:.1} MiB saved", self.nodes, self.flops as f64 / 1e9)?;
+        match self.simulated_ms {
+            Some([before, after]) => write!(f, "; simulated: {before:.3} ms before, {after:.3} after"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<F: Footprint> Recompute<'_, F> {
+    /// Plans a graph so that it takes no more memory than the budget, recomputing as little as is found to do.
+    ///
+    /// # Errors
+    /// [`PlanError::Budget`] with the smallest budget that is met, which [`Recompute::smallest`] plans; else as [`super::plan`].
+    pub fn within(&self, graph: &Graph, budget: u64) -> Result<Rewritten, PlanError> {
+        self.search(graph, Some(budget))
+    }
+
+    /// Plans a graph with the least memory that is found.
+    ///
+    /// # Errors
+    /// As [`super::plan`].
+    pub fn smallest(&self, graph: &Graph) -> Result<Rewritten, PlanError> {
+        self.search(graph, None)
+    }
+
+    fn search(&self, graph: &Graph, budget: Option<u64>) -> Result<Rewritten, PlanError> {
+        let Self { limits, options, footprint, selection } = *self;
+        let planner = &mut Planner::new(limits, options, selection);
+        let original = planner.plan(graph, footprint)?;
+        let total = original.report.total_bytes();
+        if budget.is_some_and(|budget| total <= budget) {
+            return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
+        }
+        let facts = facts(graph, &original, limits, options, footprint, self.profile())?;
+        let basis = Basis::new(graph, facts, !options.apart);
+        let mut path = Path::new(&basis);
+        let found = match budget {
+            None => {
+                path.extend(0);
+                self.probe(planner, &basis, &path, path.end())?
+            }
+            Some(budget) => self.cheapest(planner, &basis, &mut path, &original, budget)?,
+        };
+        if found.plan.report.total_bytes() >= total {
+            return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
+        }
+        let (nodes, flops) = found.schedule.repeated(&basis);
+        let bytes_saved = total - found.plan.report.total_bytes();
+        let milliseconds = |graph: &Graph, plan: &Plan, profile| {
+            1e3 * Objective::TimeHarmonic.cost(&Prices::new(profile, Case::Middle).of(graph, &plan.steps))
+        };
+        let simulated_ms =
+            self.profile().map(|p| [milliseconds(graph, &original, p), milliseconds(&found.graph, &found.plan, p)]);
+        let recomputed = Recomputed { nodes, flops, bytes_saved, simulated_ms };
+        Ok(Rewritten { graph: found.graph, plan: found.plan, recomputed })
+    }
+
+    fn profile(&self) -> Option<&Profile> {
+        self.selection.map(|(_, profile)| profile)
+    }
+
+    fn probe(
+        &self,
+        planner: &mut Planner<'_>,
+        basis: &Basis<'_>,
+        path: &Path<'_>,
+        count: usize,
+    ) -> Result<Probe, PlanError> {
+        let schedule = path.schedule(count);
+        let graph = schedule.graph(basis);
+        Ok(Probe { plan: planner.plan(&graph, self.footprint)?, graph, schedule })
+    }
+
+    /// The plan with the fewest choices that meets the budget. The peaks of the path are those of a model; how far a plan is from
+    /// them is learnt from the plans made so far.
+    fn cheapest(
+        &self,
+        planner: &mut Planner<'_>,
+        basis: &Basis<'_>,
+        path: &mut Path<'_>,
+        original: &Plan,
+        budget: u64,
+    ) -> Result<Probe, PlanError> {
+        let mut beyond = i128::from(original.report.total_bytes()) - i128::from(path.peak(0));
+        let mut low = 0;
+        let mut high: Option<(usize, Probe)> = None;
+        for probes in 0.. {
+            let wanted = i128::from(budget) - beyond;
+            let last_resort = probes >= PROBES && high.is_none();
+            path.extend(if last_resort { 0 } else { u64::try_from(wanted).unwrap_or(0) });
+            let most = high.as_ref().map_or(path.end() + 1, |(count, _)| *count);
+            let guess = (low + 1..most).find(|&count| i128::from(path.peak(count)) <= wanted);
+            let count = match (guess, &high) {
+                (_, Some(_)) if low + 1 >= most || probes >= PROBES => break,
+                (None, Some(_)) => break,
+                (None, None) => path.end(),
+                _ if last_resort => path.end(),
+                // Where a plan was too large, the next one of the path may be as well.
+                (Some(count), _) if count == low + 1 && probes > 0 => low + (most - low) / 2,
+                (Some(count), _) => count,
+            };
+            let probe = self.probe(planner, basis, path, count)?;
+            let total = probe.plan.report.total_bytes();
+            beyond = i128::from(total) - i128::from(path.peak(count));
+            if total <= budget {
+                high = Some((count, probe));
+            } else if count == path.end() && path.is_done() {
+                return Err(PlanError::Budget { budget, smallest: total.min(original.report.total_bytes()) });
+            } else {
+                low = low.max(count);
+            }
+        }
+        high.map(|(_, probe)| probe).ok_or(PlanError::Budget { budget, smallest: original.report.total_bytes() })
+    }
+}
+
+/// A rewritten graph and its plan.
+struct Probe {
+    schedule: Schedule,
+    graph: Graph,
+    plan: Plan,
+}

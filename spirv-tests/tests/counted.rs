@@ -1,0 +1,59 @@
+//! What dispatches load and store, counted on the device, against what the cost model reads off their constants.
+//!
+//! Ignored unless asked for: the modules that count are compiled by `./x counted`, which runs these tests.
+
+use fblayout::device::LimitsClamp;
+use fblayout::plan::{PlanOptions, Policy, StorageChoice};
+use fblayout_spirv_tests::{Case, CountedDevice, CountingDevice, STORAGES, cases, check_all};
+
+/// Bytes of operands up to which a case is small.
+const SMALL: usize = 1 << 18;
+
+/// Every `step`-th small case of each family.
+fn sample(step: usize) -> impl Iterator<Item = Case> {
+    let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() <= SMALL;
+    cases::FAMILIES.into_iter().flat_map(move |family| cases::of(family).into_iter().filter(small).step_by(step))
+}
+
+/// Counts agree with the model and results with the oracle.
+fn assert_counts(device: &CountedDevice, options: PlanOptions, step: usize) {
+    let cases: Vec<Case> = sample(step).collect();
+    let failures = check_all(&CountingDevice { device, options }, &cases);
+    let lines: Vec<String> = failures.iter().map(|f| format!("{:?} {f}", options.storage)).collect();
+    assert!(lines.is_empty(), "{} of {} cases fail\n{}", lines.len(), cases.len(), lines.join("\n"));
+    assert_eq!(device.gpu().validation_messages(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn every_small_case_in_buffers() {
+    let device = CountedDevice::open(None).expect("a device and modules");
+    assert_counts(&device, PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() }, 1);
+}
+
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn every_small_case_in_images() {
+    let device = CountedDevice::open(None).expect("a device and modules");
+    assert_counts(&device, PlanOptions { storage: StorageChoice::Image, ..PlanOptions::default() }, 1);
+}
+
+/// Rows that lie by themselves: no padding rows, and other ways for products to read.
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn row_major_homes() {
+    let device = CountedDevice::open(None).expect("a device and modules");
+    let options = PlanOptions { storage: StorageChoice::Image, policy: Policy::HonestRowmajor };
+    assert_counts(&device, options, 3);
+}
+
+/// The schedules of a GPU: workgroups spread along n, sums in parts, no shuffles.
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn schedules_of_wide_subgroups() {
+    let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
+    let device = CountedDevice::open(Some(LimitsClamp::parse(clamp).expect("a clamp"))).expect("a device and modules");
+    for storage in STORAGES {
+        assert_counts(&device, PlanOptions { storage, ..PlanOptions::default() }, 5);
+    }
+}

@@ -1,0 +1,139 @@
+//! Memory of a training step on the Vulkan device present: what a plan says is what is taken, and a step does the same with whatever
+//! memory it gets.
+
+mod common;
+
+use common::{TRAININGS, externals, options, train_contents};
+use fblayout::engine::{Engine, EngineOptions, Tensor};
+use fblayout::graph::{Graph, ValueId, encode};
+use fblayout::plan::{Budget, PlanError, PlanOptions, Planner, Report, Rewritten, StorageChoice, UpperBound};
+use fblayout_models::{Config, MODELS, TrainGraph, Training, train_graph};
+use fblayout_spirv_tests::{Device, STORAGES, VulkanDevice};
+
+fn step(config: &Config, training: Training) -> TrainGraph {
+    train_graph(config, &options(training)).expect("a training step")
+}
+
+/// Host bytes of the external values.
+fn data(config: &Config, training: Training, train: &TrainGraph) -> Vec<(ValueId, Vec<u8>)> {
+    let before = train_contents(config, &options(training), train);
+    let graph = &train.model.graph;
+    let bytes = |id: ValueId| {
+        let numbers: Vec<f32> = before[&id].data.iter().map(|&x| x as f32).collect();
+        encode(graph.values[id.index()].dtype, &numbers).expect("plain types")
+    };
+    externals(graph).map(|id| (id, bytes(id))).collect()
+}
+
+/// What a step must leave, as bytes.
+fn outcome(device: &VulkanDevice, graph: &Graph, data: &[(ValueId, Vec<u8>)], train: &TrainGraph) -> Vec<Vec<u8>> {
+    let updated = train.updates.iter().flat_map(|u| [u.parameter, u.m, u.v]);
+    let read: Vec<ValueId> = [train.model.loss].into_iter().chain(updated).collect();
+    device.run(graph, data, &read).expect("a step").bytes
+}
+
+/// Results in place, all apart, recomputed to fit half of what can be saved, and to fit the least there is: to the last bit the same.
+fn assert_same_step(config: &Config, storage: StorageChoice) {
+    for training in TRAININGS {
+        let train = step(config, training);
+        let (graph, data) = (&train.model.graph, data(config, training, &train));
+        let open = |apart| {
+            let plan = PlanOptions { storage, apart, ..PlanOptions::default() };
+            VulkanDevice::open_with(plan, None).expect("a Vulkan device")
+        };
+        let (device, apart) = (open(false), open(true));
+        let plan = device.engine().plan(graph).expect("a plan");
+        assert!(plan.report.in_place > 0 && apart.engine().plan(graph).expect("a plan").report.in_place == 0);
+        let want = outcome(&device, graph, &data, &train);
+        assert!(want == outcome(&apart, graph, &data, &train), "{} {training:?}: apart", config.name);
+
+        let least = device.engine().recompute(graph, None).expect("a plan");
+        let smallest = least.plan.report.total_bytes();
+        let half = Budget(smallest + least.recomputed.bytes_saved / 2);
+        let between = device.engine().recompute(graph, Some(half)).expect("a plan");
+        for Rewritten { graph, recomputed, .. } in [least, between] {
+            assert!(recomputed.nodes > 0 && recomputed.bytes_saved > 0, "{} {training:?}: {recomputed}", config.name);
+            let same = want == outcome(&device, &graph, &data, &train);
+            assert!(same, "{} {training:?}: {recomputed}", config.name);
+        }
+        device.assert_valid();
+        apart.assert_valid();
+    }
+}
+
+#[test]
+fn recomputed_steps_are_the_same_in_images() {
+    [0, 1, 4].into_iter().for_each(|number| assert_same_step(&MODELS[number].tiny(), StorageChoice::Image));
+}
+
+#[test]
+fn recomputed_steps_are_the_same_in_buffers() {
+    [2, 3].into_iter().for_each(|number| assert_same_step(&MODELS[number].tiny(), StorageChoice::Buffer));
+}
+
+fn engine(plan: PlanOptions, budget: Option<Budget>) -> std::sync::Arc<Engine> {
+    let options = EngineOptions { plan, budget, ..EngineOptions::from_env().expect("options") };
+    Engine::open(0, &options).expect("a Vulkan device")
+}
+
+fn tensors(engine: &Engine, graph: &Graph) -> Vec<(ValueId, Tensor)> {
+    let create = |id: ValueId| {
+        let desc = graph.values[id.index()].desc();
+        (id, engine.create(desc.dtype, desc.shape).expect("a tensor"))
+    };
+    externals(graph).map(create).collect()
+}
+
+/// Tensors, results and arena take what the plan says, byte for byte, and the bound from limits is not below.
+#[test]
+fn the_peak_is_known_before_it_is_taken() {
+    for storage in STORAGES {
+        for (config, training) in MODELS.iter().map(Config::tiny).zip(TRAININGS.into_iter().cycle()) {
+            let train = step(&config, training);
+            let graph = &train.model.graph;
+            let options = PlanOptions { storage, ..PlanOptions::default() };
+            let engine = engine(options, None);
+            let report = engine.plan(graph).expect("a plan").report;
+            let in_use = || engine.gpu().memory().in_use;
+            let idle = in_use();
+            let tensors = tensors(&engine, graph);
+            assert_eq!(in_use() - idle, report.external_bytes, "{} {storage:?}: external", config.name);
+            let program = engine.compile(graph, &tensors).expect("a program");
+            assert_eq!(in_use() - idle, report.total_bytes(), "{} {storage:?}: {report}", config.name);
+            assert_eq!(program.plan().report, report);
+
+            let limits = engine.limits();
+            let planner = Planner { limits, options, footprint: &UpperBound(limits), selection: None };
+            let bound = planner.plan(graph).expect("a plan").report;
+            let parts: [fn(&Report) -> u64; 4] =
+                [Report::total_bytes, |r| r.external_bytes, |r| r.kept_bytes, |r| r.peak.bytes];
+            for part in parts {
+                assert!(part(&bound) >= part(&report), "{} {storage:?}: {bound} is below {report}", config.name);
+            }
+        }
+    }
+}
+
+/// An engine with a budget takes no more, and says what it would need.
+#[test]
+fn an_engine_keeps_to_its_budget() {
+    let config = MODELS[0].tiny();
+    let train = step(&config, TRAININGS[0]);
+    let graph = &train.model.graph;
+    let options = PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() };
+    let free = engine(options, None);
+    let total = free.plan(graph).expect("a plan").report.total_bytes();
+    let least = free.recompute(graph, None).expect("a plan").plan.report.total_bytes();
+    assert!(least < total);
+    let tight = engine(options, Some(Budget(least)));
+    let idle = tight.gpu().memory().in_use;
+    let mut program = tight.compile(graph, &tensors(&tight, graph)).expect("a program");
+    assert_eq!(tight.gpu().memory().in_use - idle, least);
+    program.run().expect("a run");
+    match engine(options, Some(Budget(least - 1))).plan(graph) {
+        Err(fblayout::engine::Error::Plan(e)) => {
+            assert_eq!(e, PlanError::Budget { budget: least - 1, smallest: least });
+        }
+        other => panic!("{:?}", other.map(|plan| plan.report)),
+    }
+}

@@ -247,7 +247,7 @@ impl<'a> Tail<'a> {
         Ok(name)
     }
 
-    /// Binds what follows the output, and sets the program. Extra operands that are not bound keep the defaults of all their constants.
+    /// Binds what follows the output, and sets the program. The constants of extra operands that are not bound keep their defaults.
     pub(super) fn bind(&self, mut builder: Builder<'a>) -> Result<Builder<'a>, Refusal> {
         if let Some(turn) = &self.turn {
             builder = turn.bind(builder)?;

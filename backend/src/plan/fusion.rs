@@ -248,7 +248,13 @@ impl Assembled {
         }
         let second = group.second.map(|s| SecondProduct { op: node(s.product).op, scale: s.scale });
         let epilogue = Epilogue { steps, store_root, extras: reads.len() + writes.len() };
-        Some(Self { fused: Fused { op: node(group.root).op, second, epilogue }, reads, writes, output, shape })
+        Some(Self {
+            fused: Fused { op: node(group.root).op, second, epilogue, rotation: None },
+            reads,
+            writes,
+            output,
+            shape,
+        })
     }
 }
 

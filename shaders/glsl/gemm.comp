@@ -113,6 +113,20 @@ void main() {
     A_product(m4, n0, i2, i3, part, PARTS);
 
     // Rolled, with the accumulator picked by comparisons: some compilers pay dearly for every store they see.
+#ifdef ROTATE
+    // Two quads at a time where they are rotated together: TILE_M is 2 then, and LANES_M half a head.
+    const uint together = NEOX ? 2u : 1u;
+    [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N / together; i++) {
+        vec4 first = acc[0];
+        vec4 second = acc[0];
+        [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
+            first = together * i == j ? acc[j] : first;
+            second = together * i + 1u == j ? acc[j] : second;
+        }
+        uint q = together * i;
+        epilogue_store_rotated(m4 + q % TILE_M * LANES_M, n0 + q / TILE_M, i2, d3, first, second);
+    }
+#else
     [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
         vec4 v = acc[0];
         [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
@@ -128,4 +142,5 @@ void main() {
         }
 #endif
     }
+#endif
 }

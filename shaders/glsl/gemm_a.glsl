@@ -22,10 +22,10 @@ vec2 NAME(_scales)[4u * TILE_M];
 
 // Quads of k a texel holds that runs along K.
 uint NAME(_quads_of_texel)() {
-    if (NAME(_way)() != ALONG_K || NAME(_dtype) == DTYPE_F32) {
+    if (NAME(_way)() != ALONG_K) {
         return 1u;
     }
-    return NAME(_dtype) == DTYPE_F16 ? 2u : (NAME(_dtype) == DTYPE_Q8_0 ? 4u : 8u);
+    return NAME(_dtype) == DTYPE_F32 ? 1u : (NAME(_dtype) == DTYPE_F16 ? 2u : (NAME(_dtype) == DTYPE_Q8_0 ? 4u : 8u));
 }
 
 bool NAME(_quantized)() {

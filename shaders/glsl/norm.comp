@@ -59,6 +59,20 @@ void main() {
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;
     }
+#ifdef ROTATE
+    // A row is a head: with NEOX each quad of its first half comes with one of the second, and what is left of the box alone.
+    const uint half_head = NEOX ? HALF_HEAD : 0u;
+    for (uint i = rows_column(); i < BOX_C - half_head; i += COLUMNS) {
+        uint c = NEOX && i >= HALF_HEAD ? i + HALF_HEAD : i;
+        vec4 first = vec4(0.0);
+        vec4 second = vec4(0.0);
+        if (c < quads) {
+            first = scale * A_load4(c, p.i1, p.i2, p.i3);
+            second = NEOX ? scale * A_load4(c + HALF_HEAD, p.i1, p.i2, p.i3) : first;
+        }
+        epilogue_store_rotated(c, p.i1, p.i2, p.i3, first, second);
+    }
+#else
     for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
         vec4 v = vec4(0.0);
         if (c < quads) {
@@ -70,4 +84,5 @@ void main() {
         }
         STORE4(c, p.i1, p.i2, p.i3, v);
     }
+#endif
 }

@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use fblayout::device::Limits;
-use fblayout::graph::{self, Array, Contents, DType, Desc, Graph, Node, Op, Shape, ValueId, decode, eval};
-use fblayout::kernels::{self, Arg, Epilogue, EpilogueStep, Fused, Lowered, SecondProduct, Source, StorageKind};
+use fblayout::graph::{
+    self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, RopeMode, Shape, ValueId, decode, eval,
+};
+use fblayout::kernels::{
+    self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Rotation, SecondProduct, Source, StorageKind,
+};
 use fblayout::plan::{Home, Owner, Plan, PlanOptions, Report, Slot, Step, TEXEL_BYTES, Tile};
 
 use crate::check::compare;
@@ -121,6 +125,23 @@ impl FusedSetup {
         self.setup.graph.keep(value);
     }
 
+    /// Rotates the latest result as heads `[head_dim, heads, ..]` of its axis 0, by positions along its axis `axis`.
+    pub fn rotate(&mut self, rope: Rope, head_dim: u32, axis: usize, operands: Vec<graph::Operand>) {
+        let g = &mut self.setup.graph;
+        let latest = *self.results.last().expect("the op gives the first result");
+        let [n0, n1, n2, n3] = g.values[latest.index()].shape;
+        // The op wants the heads on axis 1 and the positions on axis 2.
+        let whole = g.whole(latest);
+        let heads = match axis {
+            1 => whole.reshape([head_dim, n0 / head_dim, n1, n2 * n3]),
+            _ => Ok(whole),
+        };
+        let inputs = [heads.expect("whole heads")].into_iter().chain(operands.clone()).collect();
+        self.results.push(g.node("rotated", Op::Rope(rope), inputs).expect("cases obey the op's rule"));
+        self.case.fused.rotation = Some(Rotation { rope, head_dim, axis });
+        self.case.inputs.extend(operands);
+    }
+
     /// The case: the latest result is the output.
     pub fn case(mut self, name: impl AsRef<str>) -> FusedCase {
         let output = *self.results.last().expect("the op gives the first result");
@@ -146,7 +167,11 @@ impl Places<'_> {
         }
         let Desc { dtype, shape } = self.case.graph.value(id).expect("a value of the case").desc();
         let stored = self.case.graph.kept.contains(&id);
-        let tile = self.case.tile.filter(|_| stored && id != self.case.output());
+        let tile = match self.case.fused.rotation {
+            // Heads are whole quads, and rows of one tile are positions.
+            Some(rotation) if id == self.case.output() && rotation.axis == 1 => Some(Tile { row_axis: 2, strip: 4 }),
+            _ => self.case.tile.filter(|_| stored && id != self.case.output()),
+        };
         let home = Home::chosen(dtype, &shape, tile, self.limits, self.options).map_err(|e| e.to_string())?;
         let owner = if stored { Owner::Kept(id) } else { Owner::External(id) };
         self.slots.push(Slot { home, owner, live: (0, 1) });
@@ -175,6 +200,13 @@ impl FusedCase {
         self.graph.nodes.last().expect("a case has nodes").output
     }
 
+    /// Shape of the kernel's result, of which the output is another view where it is rotated.
+    fn result_shape(&self) -> Shape {
+        let last = self.graph.nodes.last().expect("a case has nodes");
+        let result = if self.fused.rotation.is_some() { last.inputs[0].value } else { last.output };
+        self.graph.values[result.index()].shape
+    }
+
     /// The values that the dispatch writes.
     pub fn written(&self) -> &[ValueId] {
         &self.graph.kept
@@ -184,6 +216,7 @@ impl FusedCase {
     pub fn plan(&self, limits: &Limits, options: PlanOptions) -> Result<Plan, String> {
         let mut places = Places { case: self, limits, options, slots: Vec::new(), of: HashMap::new() };
         let whole = self.graph.whole(self.output());
+        let whole = whole.reshape(self.result_shape()).map_err(|e| e.to_string())?;
         let inputs = self.inputs.iter().map(|o| places.operand(o, None)).collect::<Result<Vec<_>, _>>()?;
         let extras = self.extras.iter().map(|o| places.operand(o, Some(whole.shape))).collect::<Result<Vec<_>, _>>()?;
         let output = places.operand(&whole, None)?;
@@ -284,10 +317,30 @@ impl FusedCase {
     }
 }
 
+/// What errors of its operand do to a rotation, which is linear: each of a pair gets at most the sum of both.
+fn turned(rope: &Rope, errors: &Array) -> Array {
+    let (frequencies, magnitude) = graph::rope_frequencies(rope);
+    let mut passed = errors.clone();
+    for (row, errors) in passed.rows_mut().zip(errors.rows()) {
+        for i in 0..frequencies.len() {
+            let pair = match rope.mode {
+                RopeMode::Normal => [2 * i, 2 * i + 1],
+                RopeMode::Neox => [i, i + frequencies.len()],
+            };
+            let both = magnitude.abs() * pair.iter().map(|&at| errors[at]).sum::<f64>();
+            pair.iter().for_each(|&at| row[at] = 1.001 * both);
+        }
+    }
+    passed
+}
+
 /// What errors of its operands do to the result of an elementwise node: the farthest that moving them all by their bounds takes it.
 /// A thousandth covers that its own bound is taken at the exact operands, and the curvature in between.
 fn passed_on(node: &Node, expected: &Contents, bounds: &Contents) -> Array {
     let output = &expected[&node.output];
+    if let (Op::Rope(rope), Some(errors)) = (&node.op, bounds.get(&node.inputs[0].value)) {
+        return turned(rope, &errors.window(&node.inputs[0]));
+    }
     let erring: Vec<usize> = (0..node.inputs.len()).filter(|&i| bounds.contains_key(&node.inputs[i].value)).collect();
     let mut farthest = output.map(|_| 0.0);
     for corner in 0..1_u32 << erring.len() {

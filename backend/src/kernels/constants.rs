@@ -1,8 +1,10 @@
 //! Specialization constants of a dispatch, shared by all dispatches that have the same.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
+
+use rustc_hash::FxBuildHasher;
 
 /// Pairs (id, bits), sorted by id. Clones share them, and a hash does not read them again: a plan has thousands of dispatches of a
 /// few hundred kinds, with more than a hundred constants each.
@@ -16,9 +18,8 @@ impl From<Vec<(u32, u32)>> for Constants {
     fn from(mut pairs: Vec<(u32, u32)>) -> Self {
         // Operands come first and in order: a stable sort only merges the few others in.
         pairs.sort();
-        let mut hasher = DefaultHasher::new();
-        pairs.hash(&mut hasher);
-        Self { pairs: pairs.into(), fingerprint: hasher.finish() }
+        let fingerprint = FxBuildHasher.hash_one(&pairs);
+        Self { pairs: pairs.into(), fingerprint }
     }
 }
 

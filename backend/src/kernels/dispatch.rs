@@ -1,6 +1,6 @@
 //! Puts a dispatch together: operands, constants, and how invocations cover a box (see `shaders/glsl/grid.glsl`).
 
-use super::operand::constants;
+use super::operand::{IDS_PER_OPERAND, constants};
 use super::{Access, Arg, Dispatch, Operand, Refusal};
 use crate::device::Limits;
 use crate::graph::Shape;
@@ -47,7 +47,13 @@ struct Tile {
 
 impl<'a> Builder<'a> {
     pub(super) fn new(shader: &'static str, limits: &'a Limits) -> Self {
-        Self { shader, limits, constants: Vec::new(), args: Vec::new(), covered: [1; 4] }
+        Self {
+            shader,
+            limits,
+            constants: Vec::with_capacity(4 * IDS_PER_OPERAND as usize),
+            args: Vec::new(),
+            covered: [1; 4],
+        }
     }
 
     /// Binds the next operand slot.

@@ -5,6 +5,7 @@
 //! `shaders/glsl/epilogue.glsl`.
 
 use super::dispatch::Builder;
+use super::rotate::{Rotation, Turn};
 use super::{Access, Arg, Operand, Refusal, elementwise};
 use crate::graph::{DType, Desc, Family, Op, infer};
 
@@ -63,12 +64,14 @@ pub struct Fused {
     pub second: Option<SecondProduct>,
     /// What happens to the result.
     pub epilogue: Epilogue,
+    /// What happens to the last result of the epilogue before it goes to the output; its operands follow all others.
+    pub rotation: Option<Rotation>,
 }
 
 impl Fused {
     /// An op with an epilogue.
     pub fn new(op: Op, epilogue: Epilogue) -> Self {
-        Self { op, second: None, epilogue }
+        Self { op, second: None, epilogue, rotation: None }
     }
 }
 
@@ -85,33 +88,51 @@ const GETS: u32 = 0x200;
 /// Number of the kernel's own result among the values of the program, after the extra operands.
 const RESULT: usize = MAX_EXTRAS;
 
-/// Shaders, those that do the same with an epilogue, and the operands that these bind before the extra ones.
-const VARIANTS: [(&str, &str, u32); 14] = [
-    ("binary", "binary_fused", 3),
-    ("gemm", "gemm_fused", 3),
-    ("gemm_pair", "gemm_pair", 5),
-    ("gemm_subgroup", "gemm_subgroup_fused", 3),
-    ("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
-    ("repeat_back", "repeat_back_fused", 2),
-    ("rms_norm", "rms_norm_fused", 2),
-    ("rms_norm_back", "rms_norm_back_fused", 3),
-    ("rope", "rope_fused", 3),
-    ("rope_factors", "rope_factors_fused", 4),
-    ("softmax", "softmax_fused", 2),
-    ("softmax_back", "softmax_back_fused", 3),
-    ("softmax_masked", "softmax_masked_fused", 3),
-    ("unary", "unary_fused", 2),
-];
-
-/// The shader that does what `plain` does with an epilogue, and how many operands it binds.
-fn variant(plain: &str) -> Option<(&'static str, usize)> {
-    let (_, shader, operands) = VARIANTS.into_iter().find(|(name, ..)| *name == plain)?;
-    Some((shader, operands as usize + MAX_EXTRAS))
+/// A shader with an epilogue.
+struct Variant {
+    /// The shader that does the same without one.
+    plain: &'static str,
+    rotated: bool,
+    name: &'static str,
+    /// Operands that it binds before the extra ones.
+    others: u32,
+    /// Extra operands that it binds, whether an epilogue has them or not.
+    extras: u32,
 }
+
+const fn variant(plain: &'static str, name: &'static str, others: u32) -> Variant {
+    Variant { plain, rotated: false, name, others, extras: MAX_EXTRAS as u32 }
+}
+
+const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u32) -> Variant {
+    Variant { plain, rotated: true, name, others, extras }
+}
+
+const VARIANTS: [Variant; 19] = [
+    variant("binary", "binary_fused", 3),
+    variant("gemm", "gemm_fused", 3),
+    variant("gemm_pair", "gemm_pair", 5),
+    variant("gemm_subgroup", "gemm_subgroup_fused", 3),
+    variant("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
+    variant("repeat_back", "repeat_back_fused", 2),
+    variant("rms_norm", "rms_norm_fused", 2),
+    variant("rms_norm_back", "rms_norm_back_fused", 3),
+    variant("rope", "rope_fused", 3),
+    variant("rope_factors", "rope_factors_fused", 4),
+    variant("softmax", "softmax_fused", 2),
+    variant("softmax_back", "softmax_back_fused", 3),
+    variant("softmax_masked", "softmax_masked_fused", 3),
+    variant("unary", "unary_fused", 2),
+    rotated("gemm", "gemm_rotated", 5, 3),
+    rotated("gemm_pair", "gemm_pair_rotated", 7, 1),
+    rotated("gemm_subgroup", "gemm_subgroup_rotated", 5, 3),
+    rotated("gemm_subgroup_pair", "gemm_subgroup_pair_rotated", 7, 1),
+    rotated("rms_norm", "rms_norm_rotated", 4, 3),
+];
 
 /// The first extra operand of a shader that has an epilogue.
 pub(super) fn first_extra(shader: &str) -> Option<u32> {
-    VARIANTS.into_iter().find(|&(_, name, _)| name == shader).map(|(.., operands)| operands)
+    VARIANTS.iter().find(|variant| variant.name == shader).map(|variant| variant.others)
 }
 
 fn refuse<T>(what: String) -> Result<T, Refusal> {
@@ -123,20 +144,22 @@ fn refuse<T>(what: String) -> Result<T, Refusal> {
 pub(super) struct Tail<'a> {
     epilogue: &'a Epilogue,
     extras: &'a [Operand],
+    turn: Option<Turn<'a>>,
 }
 
 impl<'a> Tail<'a> {
     /// Of a shader that has an epilogue in any case.
     pub(super) const EMPTY: Self =
-        Self { epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 }, extras: &[] };
+        Self { epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 }, extras: &[], turn: None };
 
     /// Checks an epilogue of a kernel that writes `output`; nothing is left of one that does nothing.
     pub(super) fn new(
         epilogue: &'a Epilogue,
         extras: &'a [Operand],
+        turn: Option<Turn<'a>>,
         output: &Operand,
     ) -> Result<Option<Self>, Refusal> {
-        let tail = Self { epilogue, extras };
+        let tail = Self { epilogue, extras, turn };
         let (named, given) = (epilogue.extras, extras.len());
         if named != given || given > MAX_EXTRAS {
             return refuse(format!("{given} extra operands given, {named} named, a kernel takes {MAX_EXTRAS}"));
@@ -163,7 +186,7 @@ impl<'a> Tail<'a> {
             return refuse(format!("extra operand {extra} of {given} is stored"));
         }
         (0..given).try_for_each(|i| tail.role(i).map(drop))?;
-        Ok((*epilogue != Epilogue::default()).then_some(tail))
+        Ok((turn.is_some() || *epilogue != Epilogue::default()).then_some(tail))
     }
 
     /// That step `number` of results of this kind takes what exists by then.
@@ -201,17 +224,34 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// The shader that stands for a plain one; it binds all its operands, whether the epilogue has them or not.
-    pub(super) fn shader(&self, plain: &str, most: u32) -> Result<&'static str, Refusal> {
-        let (shader, operands) = variant(plain).ok_or_else(|| Refusal(format!("shader {plain} takes no epilogue")))?;
-        if operands > most as usize {
-            return Err(Refusal(format!("shader {shader}: binds {operands} operands, the device takes {most}")));
-        }
-        Ok(shader)
+    /// The rotation behind the steps.
+    pub(super) fn turn(&self) -> Option<Turn<'a>> {
+        self.turn
     }
 
-    /// Binds the extra operands behind the output, and sets the program.
+    /// The shader that stands for a plain one, on a device that binds so many operands.
+    pub(super) fn shader(&self, plain: &str, most: u32) -> Result<&'static str, Refusal> {
+        let rotated = self.turn.is_some();
+        let found = VARIANTS.iter().find(|variant| variant.plain == plain && variant.rotated == rotated);
+        let &Variant { name, others, extras, .. } = found.ok_or_else(|| {
+            let what = if rotated { "rotation" } else { "epilogue" };
+            Refusal(format!("shader {plain} takes no {what}"))
+        })?;
+        let (given, operands) = (self.extras.len(), others + extras);
+        if given > extras as usize {
+            return Err(Refusal(format!("shader {name}: {given} extra operands given, it takes {extras}")));
+        }
+        if operands > most {
+            return Err(Refusal(format!("shader {name}: binds {operands} operands, the device takes {most}")));
+        }
+        Ok(name)
+    }
+
+    /// Binds what follows the output, and sets the program. The constants of extra operands that are not bound keep their defaults.
     pub(super) fn bind(&self, mut builder: Builder<'a>) -> Result<Builder<'a>, Refusal> {
+        if let Some(turn) = &self.turn {
+            builder = turn.bind(builder)?;
+        }
         for (i, extra) in self.extras.iter().enumerate() {
             let (access, role) = self.role(i)?;
             builder = builder.operand(Arg::Extra(i), extra, access)?.set(EXTRAS + i as u32, role);
@@ -219,7 +259,6 @@ impl<'a> Tail<'a> {
                 builder = builder.covering(extra);
             }
         }
-        builder = (self.extras.len()..MAX_EXTRAS).fold(builder, |builder, i| builder.set(EXTRAS + i as u32, 0));
         builder = builder.set(STEPS, self.epilogue.steps.len() as u32);
         let value = |source: Source| match source {
             Source::Extra(i) => i as u32,

@@ -197,6 +197,20 @@ impl Schedule {
         Self { tile_m: 1, tile_n, lanes_m, lanes_n, parts, share }
     }
 
+    /// The schedule that leaves two quads half a head apart to an invocation, and whole heads to a workgroup.
+    fn by_halves(self, head_dim: u32, limits: &Limits) -> Result<Self, Refusal> {
+        let lanes_m = head_dim / 8;
+        let most = limits.max_workgroup_invocations.min(limits.max_workgroup_size[0]);
+        if lanes_m > most {
+            return Err(Refusal(format!("rotation: heads of {head_dim} take {lanes_m} invocations of {most}")));
+        }
+        let lanes_n = (self.lanes_m * self.lanes_n / lanes_m).max(1).min(self.lanes_n.max(1));
+        let tile_n = (self.tile_n / 8 * 4).max(4);
+        // Those that share must be there: in the last subgroup, too.
+        let share = if lanes_n == 1 { self.share.min(1 << lanes_m.trailing_zeros()) } else { 1 };
+        Ok(Self { tile_m: 2, tile_n, lanes_m, lanes_n, share, ..self })
+    }
+
     /// Values of n for an invocation: 8, or what of 12, 16, 20 pads a large product's n least.
     fn processor_tile(size: Size, spread_along_n: bool) -> u32 {
         let [b2, b3] = size.batches;
@@ -231,7 +245,15 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let [p0, n, ..] = call.output.padded();
     let [.., b2, b3] = call.output.shape();
     let k = first.b.1.shape()[first.reduce as usize];
-    let schedule = Schedule::choose(Size { quads_m: p0.div_ceil(4), n, k, batches: [b2, b3] }, call.limits);
+    let mut schedule = Schedule::choose(Size { quads_m: p0.div_ceil(4), n, k, batches: [b2, b3] }, call.limits);
+    if let Some(turn) = call.tail.and_then(|tail| tail.turn()) {
+        if schedule.parts > 1 {
+            return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
+        }
+        if let Some(head_dim) = turn.halves() {
+            schedule = schedule.by_halves(head_dim, call.limits)?;
+        }
+    }
     let shader = schedule.shader(second.is_some());
     // The shader of two products always has an epilogue.
     let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };

@@ -13,6 +13,7 @@ mod loss;
 mod operand;
 mod optimizer;
 mod rope;
+mod rotate;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -25,12 +26,14 @@ pub use constants::Constants;
 pub use dispatch::most_operands;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
 pub use in_place::works_in_place;
+pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
 pub use words::{parameters, schedule_in_words};
 
 use dispatch::Builder;
 use epilogue::Tail;
+use rotate::Turn;
 
 use crate::device::Limits;
 use crate::graph::{DType, Op, infer};
@@ -182,7 +185,7 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
 
 /// Lowers an op with what is done in the same dispatch, or says why not.
 ///
-/// `inputs` are the op's operands, then those of the second product if there is one. `output` and `extras` are F32 views of the shape of
+/// `inputs` are the op's operands, then those of the second product and of the rotation if there is one. `output` and `extras` are F32 views of the shape of
 /// the op's own result: what repeats there has axes without a digit. Extras that are stored are written like the output, those that
 /// are read may share their storage with any other operand that is read, and with the output where both have the same view.
 ///
@@ -195,10 +198,17 @@ pub fn lower_fused(
     extras: &[Operand],
     limits: &Limits,
 ) -> Result<Lowered, Refusal> {
-    let own = inputs.len() - if fused.second.is_some() { inputs.len().min(2) } else { 0 };
-    let (first, second) = inputs.split_at(own);
+    // A kernel that takes a rotation takes all operands that its op can have.
+    let others = if fused.second.is_some() { 2 } else { 0 };
+    let own = match fused.rotation {
+        Some(_) => fused.op.row().max_operands.min(inputs.len()),
+        None => inputs.len().saturating_sub(others),
+    };
+    let (first, rest) = inputs.split_at(own);
+    let (second, turned) = rest.split_at(others.min(rest.len()));
     check(&fused.op, first, output)?;
-    let tail = Tail::new(&fused.epilogue, extras, output)?;
+    let turn = |rotation| Turn::new(rotation, turned, own + second.len(), output);
+    let tail = Tail::new(&fused.epilogue, extras, fused.rotation.map(turn).transpose()?, output)?;
     let call = Call { inputs: first, output, tail, limits };
     match fused.second {
         None => by_family(&fused.op, call),

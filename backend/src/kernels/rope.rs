@@ -1,44 +1,42 @@
 //! Rotary embedding and its gradient: shaders `rope`, `rope_factors`.
 
+use super::dispatch::Builder;
 use super::{Arg, Call, Lowered, Refusal};
 use crate::graph::{Rope, RopeMode};
 
-const NEOX: u32 = 16;
-pub(super) const N_DIMS: u32 = 17;
-const FREQ_SCALE: u32 = 18;
-const EXT_FACTOR: u32 = 19;
-const RAMP_LOW: u32 = 20;
-const RAMP_LENGTH: u32 = 21;
-const COS_SCALE: u32 = 22;
-const SIN_SCALE: u32 = 23;
-const POWERS: u32 = 24;
+/// First constant id of the angles.
+const ANGLES: u32 = 16;
+pub(super) const N_DIMS: u32 = ANGLES + 1;
 
 /// Bits of a pair's number that the shader takes.
 const POWER_BITS: u32 = 10;
 
 pub(super) fn rope(call: Call<'_>, rope: &Rope) -> Result<Lowered, Refusal> {
-    let pairs = rope.n_dims / 2;
-    if pairs > 1 << POWER_BITS {
-        return Err(Refusal(format!("{}: {pairs} rotated pairs, the kernel takes {}", Arg::Input(0), 1 << POWER_BITS)));
-    }
+    check_pairs(rope).map_err(|rule| Refusal(format!("{}: {rule}", Arg::Input(0))))?;
     let shader = if call.inputs.len() == 3 { "rope_factors" } else { "rope" };
+    Ok(angles(call.dispatch(shader)?, ANGLES, rope).texels(call.output)?.into())
+}
+
+/// That the shader can number the pairs.
+pub(super) fn check_pairs(rope: &Rope) -> Result<(), String> {
+    match rope.n_dims / 2 {
+        pairs if pairs > 1 << POWER_BITS => Err(format!("{pairs} rotated pairs, the kernel takes {}", 1 << POWER_BITS)),
+        _ => Ok(()),
+    }
+}
+
+/// Sets the constants of `rope.glsl`, in its order, from id `first` on.
+pub(super) fn angles<'a>(builder: Builder<'a>, first: u32, rope: &Rope) -> Builder<'a> {
     let ramp = Ramp::new(rope);
     let sign = if rope.back { -1.0 } else { 1.0 };
-    let mut builder = call
-        .dispatch(shader)?
-        .set(NEOX, u32::from(rope.mode == RopeMode::Neox))
-        .set(N_DIMS, rope.n_dims)
-        .set_f32(FREQ_SCALE, rope.freq_scale)
-        .set_f32(EXT_FACTOR, rope.ext_factor)
-        .set_f32(RAMP_LOW, ramp.low)
-        .set_f32(RAMP_LENGTH, ramp.length)
-        .set_f32(COS_SCALE, ramp.magnitude)
-        .set_f32(SIN_SCALE, sign * ramp.magnitude);
-    for bit in 0..POWER_BITS {
+    let power = |bit: u32| {
         let exponent = -2.0 * f64::from(1_u32 << bit) / f64::from(rope.n_dims);
-        builder = builder.set_f32(POWERS + bit, f64::from(rope.freq_base).powf(exponent) as f32);
-    }
-    Ok(builder.texels(call.output)?.into())
+        f64::from(rope.freq_base).powf(exponent) as f32
+    };
+    let floats = [rope.freq_scale, rope.ext_factor, ramp.low, ramp.length, ramp.magnitude, sign * ramp.magnitude];
+    let floats = floats.into_iter().chain((0..POWER_BITS).map(power));
+    let builder = builder.set(first, u32::from(rope.mode == RopeMode::Neox)).set(first + 1, rope.n_dims);
+    (first + 2..).zip(floats).fold(builder, |builder, (id, value)| builder.set_f32(id, value))
 }
 
 /// YaRN: from pair `low` on, over `length` pairs, the angle goes over from the extrapolated to the interpolated one, and the

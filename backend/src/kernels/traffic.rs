@@ -4,12 +4,12 @@
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
 use super::gemm::{REDUCE, REDUCE_2, Schedule};
-use super::{Access, Addressing, copy, elementwise, rope};
+use super::{Access, Addressing, copy, elementwise, rope, rotate};
 use crate::graph::{Shape, elements, rows};
 use crate::layout::{Loads, Spread};
 
 /// What the names of shaders with an epilogue end in.
-const FUSED: &str = "_fused";
+const FUSED: [&str; 2] = ["_fused", "_rotated"];
 
 /// Instructions that stand for all of a subgroup's.
 const SAMPLE: u32 = 32;
@@ -49,7 +49,7 @@ pub fn traffic(
     subgroup: u32,
 ) -> Vec<Traffic> {
     // Whatever a kernel does with its result, it reads its operands alike.
-    let shader = shader.strip_suffix(FUSED).unwrap_or(shader);
+    let shader = FUSED.into_iter().find_map(|suffix| shader.strip_suffix(suffix)).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
     let products = if shader.starts_with("gemm") { Product::all(constants, groups, &operands) } else { None };
@@ -61,7 +61,12 @@ pub fn traffic(
                 [product.a(&ab[0].1, quads, subgroup), product.b(&ab[1].1, quads, subgroup)]
             };
             let read = products.iter().zip(inputs.chunks_exact(2)).flat_map(of_product);
-            read.chain(results.iter().map(|(access, at)| products[0].result(*access, at, subgroup))).collect()
+            let rotation = Rotated::of(constants, &results[0].1);
+            let rest = results.iter().enumerate().map(|(i, (access, at))| match rotation {
+                Some(rotation) if (1..=2).contains(&i) => rotation.operand(i - 1, at, subgroup),
+                _ => products[0].result(*access, at, subgroup),
+            });
+            read.chain(rest).collect()
         }
         None => {
             let invocations = invocations(constants, groups);
@@ -232,6 +237,29 @@ impl Product {
     }
 }
 
+/// Loads of the two operands of a rotation, positions and factors, which follow the output.
+#[derive(Clone, Copy)]
+struct Rotated([u64; 2]);
+
+impl Rotated {
+    /// A position for every quad of the output, or for two that are rotated with each other; a factor for every pair of elements,
+    /// if there are any.
+    fn of(constants: &[(u32, u32)], output: &Addressing) -> Option<Self> {
+        let get = |id| constant(constants, id).map(u64::from);
+        let factors = get(rotate::HAS_FACTORS)?;
+        let together = 1 + get(rotate::ROPE)?;
+        let pairs = elements(&output.extents) / get(rotate::HEAD_DIM)? * (get(rotate::ROPE + 1)? / 2);
+        Some(Self([quads(&output.extents) / together, factors * pairs]))
+    }
+
+    fn operand(self, number: usize, at: &Addressing, subgroup: u32) -> Traffic {
+        let loads = Loads { lanes: vec![spread(0, at.extents[0], 1)], instructions: Vec::new(), together: 1 };
+        let read = Traffic { requests: self.0[number], ..read(at, loads, subgroup) };
+        // What stands where factors would is not read.
+        if read.requests == 0 { Traffic { bytes: 0, shared_bytes: 0, ..read } } else { read }
+    }
+}
+
 /// Every other kernel: invocations over the texels of a box, a tile's rows first.
 struct Grid<'a> {
     shader: &'a str,
@@ -244,6 +272,12 @@ struct Grid<'a> {
 impl Grid<'_> {
     fn operand(&self, p: usize) -> Traffic {
         let (access, ref at) = self.operands[p];
+        if let Some((output, number @ 0..=1)) =
+            self.written().and_then(|output| Some((output, p.checked_sub(output + 1)?)))
+            && let Some(rotation) = Rotated::of(self.constants, &self.operands[output].1)
+        {
+            return rotation.operand(number, at, self.subgroup);
+        }
         // A quad whose elements are in four texels is gathered; a quantized one needs its scales.
         let gathered = at.lane_axis != Some(0);
         let per_quad = if gathered { 4 } else { 1 + u32::from(at.dtype.quant_texels().is_some()) };

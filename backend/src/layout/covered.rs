@@ -1,6 +1,8 @@
 //! Cache lines: how many of them a set of texels covers, and the loads of a subgroup one after the other.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::View;
 
@@ -26,7 +28,7 @@ impl LineShape {
 
     /// `N_covered` of a set of texels.
     pub fn covered(self, texels: impl IntoIterator<Item = [u32; 2]>) -> u64 {
-        texels.into_iter().map(|texel| self.of(texel)).collect::<HashSet<_>>().len() as u64
+        texels.into_iter().map(|texel| self.of(texel)).collect::<FxHashSet<_>>().len() as u64
     }
 
     /// `N_covered` of a rectangle of texels at an origin, without looking at each.
@@ -125,7 +127,8 @@ impl Loads {
     pub fn coverage(&self, line: LineShape, capacity: usize, texel: impl Fn([u32; 4]) -> Option<[u32; 2]>) -> Coverage {
         let lanes: Vec<[u32; 4]> = numbers(&self.lanes).collect();
         let mut cache = Cache { capacity: capacity.max(1), ..Cache::default() };
-        let (mut wanted, mut lines, mut issued, mut texels) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut wanted, mut lines) = (Vec::with_capacity(lanes.len()), Vec::with_capacity(lanes.len()));
+        let (mut issued, mut texels) = (Vec::new(), Vec::with_capacity(32 * lanes.len()));
         let mut coverage = Coverage { instructions: 0, wanted: 0, lines: 0, texels: 0, fills: 0 };
         for (base, number) in numbers(&self.instructions).zip(1..) {
             let index = |lane: &[u32; 4]| texel(std::array::from_fn(|axis| base[axis] + lane[axis]));
@@ -186,7 +189,7 @@ struct Cache {
     capacity: usize,
     clock: u64,
     /// When each line that is held was used last.
-    held: HashMap<[u32; 2], u64>,
+    held: FxHashMap<[u32; 2], u64>,
     /// Uses, those that were not the last ones of their line among them.
     uses: VecDeque<([u32; 2], u64)>,
     fills: u64,

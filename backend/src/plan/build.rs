@@ -8,8 +8,9 @@
 mod groups;
 mod operands;
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
 use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
@@ -149,6 +150,9 @@ impl<'a> Operands<'a> {
     }
 }
 
+/// Room for storages and dispatches beyond one for each value and node.
+const SPARE: usize = 4;
+
 struct Builder<'a> {
     graph: &'a Graph,
     lowerings: &'a mut Lowerings,
@@ -160,7 +164,7 @@ struct Builder<'a> {
     /// Number of the node at work.
     at: usize,
     /// Windows that were copied because no reader could use their coordinates.
-    dense_windows: HashMap<graph::Operand, Bound>,
+    dense_windows: FxHashMap<graph::Operand, Bound>,
     slots: Vec<Slot>,
     steps: Vec<Step>,
     transforms: Vec<Transform>,
@@ -178,9 +182,9 @@ impl<'a> Builder<'a> {
             ladder,
             values: vec![None; graph.values.len()],
             at: 0,
-            dense_windows: HashMap::new(),
-            slots: Vec::new(),
-            steps: Vec::new(),
+            dense_windows: FxHashMap::default(),
+            slots: Vec::with_capacity(graph.values.len() + SPARE),
+            steps: Vec::with_capacity(graph.nodes.len() + SPARE),
             transforms: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Copies that are not made, one after the other: a map of element numbers over the place where the first of them starts. Only what a
 //! reader sees at the end has to regroup that place's digits, whatever the steps between would cut.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::graph::{self, Operand, Shape};
 use crate::layout::{Layout, View};
@@ -30,9 +30,9 @@ pub(super) enum Seen {
 pub(super) struct Chains {
     /// Maps of element numbers, each a view of [`Layout::linear`].
     maps: Vec<View>,
-    numbers: HashMap<View, u32>,
-    copies: HashMap<(Seen, Window, Shape), Result<Chain, String>>,
-    windows: HashMap<(Chain, Window), Result<Place, String>>,
+    numbers: FxHashMap<View, u32>,
+    copies: FxHashMap<(Seen, Window, Shape), Result<Chain, String>>,
+    windows: FxHashMap<(Chain, Window), Result<Place, String>>,
 }
 
 impl Chains {

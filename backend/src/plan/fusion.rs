@@ -3,7 +3,7 @@
 //! Decided on the graph alone. A group runs where its last node stands, so nobody in between may read what the group computes or
 //! change what it reads. Values of the group that others read are stored beside the last one; the others exist in registers only.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::device::Limits;
 use crate::graph::{self, Binary, DType, Family, Graph, Kind, Node, Op, Operand, Shape, ValueId};
@@ -107,11 +107,11 @@ impl Group {
 /// The groups of a graph, by the node where each runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
-    by_last: HashMap<usize, Group>,
+    by_last: FxHashMap<usize, Group>,
     /// Nodes that run with a later one.
-    held: HashSet<usize>,
+    held: FxHashSet<usize>,
     /// Nodes that run behind a group.
-    waiting: HashSet<usize>,
+    waiting: FxHashSet<usize>,
 }
 
 impl FromIterator<Group> for Groups {
@@ -216,7 +216,7 @@ impl Assembled {
         let result = node(group.second.map_or(group.root, |s| s.sum)).output;
         let shape = graph.values[result.index()].shape;
         let whole = graph::linear_strides(&shape);
-        let values = HashMap::from([(result, (Source::Result(0), whole))]);
+        let values = FxHashMap::from_iter([(result, (Source::Result(0), whole))]);
         let mut built = Build { graph, shape, values, steps: Vec::new(), reads: Vec::new() };
         let mut output = (result, whole);
         if let Some(Second { before: Some(before), .. }) = group.second {
@@ -248,7 +248,13 @@ impl Assembled {
         }
         let second = group.second.map(|s| SecondProduct { op: node(s.product).op, scale: s.scale });
         let epilogue = Epilogue { steps, store_root, extras: reads.len() + writes.len() };
-        Some(Self { fused: Fused { op: node(group.root).op, second, epilogue }, reads, writes, output, shape })
+        Some(Self {
+            fused: Fused { op: node(group.root).op, second, epilogue, rotation: None },
+            reads,
+            writes,
+            output,
+            shape,
+        })
     }
 }
 
@@ -256,7 +262,7 @@ struct Build<'a> {
     graph: &'a Graph,
     shape: Shape,
     /// Values of the group: the register that holds each, and where its elements are.
-    values: HashMap<ValueId, (Source, Map)>,
+    values: FxHashMap<ValueId, (Source, Map)>,
     steps: Vec<EpilogueStep>,
     reads: Vec<Extra>,
 }
@@ -365,15 +371,15 @@ struct Search<'a> {
     /// Nodes that read each value, in order.
     readers: Vec<Vec<usize>>,
     /// Nodes that update each external value.
-    updates: HashMap<ValueId, Vec<usize>>,
-    kept: HashSet<ValueId>,
+    updates: FxHashMap<ValueId, Vec<usize>>,
+    kept: FxHashSet<ValueId>,
     groups: Groups,
 }
 
 impl<'a> Search<'a> {
     fn new(graph: &'a Graph, limits: &'a Limits) -> Self {
         let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
-        let mut updates: HashMap<ValueId, Vec<usize>> = HashMap::new();
+        let mut updates: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
         let mut makers = vec![None; graph.values.len()];
         for (at, node) in graph.nodes.iter().enumerate() {
             for input in &node.inputs {

@@ -1,10 +1,11 @@
 //! What a planner asks of layouts and kernels again and again: homes, windows over them, lowered ops. All of it follows from the
 //! question alone, so that answers are kept; layers of a model, the layouts that are tried and the next plan ask the same.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
 use crate::graph::{self, Desc, Op, Rope, Shape};
@@ -33,12 +34,14 @@ pub(super) struct Lowerings {
     limits: Limits,
     options: PlanOptions,
     operands: Vec<Operand>,
-    places: HashMap<Operand, Place>,
-    homes: HashMap<(Desc, Option<Tile>), Result<Homed, PlanError>>,
-    windows: HashMap<(Place, Window), Result<Place, String>>,
+    places: FxHashMap<Operand, Place>,
+    homes: FxHashMap<(Desc, Option<Tile>), Result<Homed, PlanError>>,
+    windows: FxHashMap<(Place, Window), Result<Place, String>>,
     pub chains: Chains,
-    ops: HashMap<Key, u32>,
-    lowered: HashMap<Vec<u32>, Result<Arc<Lowered>, String>>,
+    ops: FxHashMap<Key, u32>,
+    lowered: FxHashMap<Vec<u32>, Result<Arc<Lowered>, String>>,
+    /// Room to put a question in.
+    question: Vec<u32>,
 }
 
 /// Extents, strides and offset of a window.
@@ -51,12 +54,13 @@ impl Lowerings {
             limits: limits.clone(),
             options,
             operands: Vec::new(),
-            places: HashMap::new(),
-            homes: HashMap::new(),
-            windows: HashMap::new(),
+            places: FxHashMap::default(),
+            homes: FxHashMap::default(),
+            windows: FxHashMap::default(),
             chains: Chains::default(),
-            ops: HashMap::new(),
-            lowered: HashMap::new(),
+            ops: FxHashMap::default(),
+            lowered: FxHashMap::default(),
+            question: Vec::new(),
         }
     }
 
@@ -138,8 +142,11 @@ impl Lowerings {
         inputs: impl Iterator<Item = Place>,
         output: Place,
     ) -> Result<Arc<Lowered>, String> {
-        let key: Vec<u32> = [self.op(op), output.0].into_iter().chain(inputs.map(|place| place.0)).collect();
+        let mut key = std::mem::take(&mut self.question);
+        key.clear();
+        key.extend([self.op(op), output.0].into_iter().chain(inputs.map(|place| place.0)));
         if let Some(known) = self.lowered.get(&key) {
+            self.question = key;
             return known.clone();
         }
         let at = |place: u32| self.operands[place as usize].clone();

@@ -37,6 +37,7 @@ pub fn fused() -> Vec<FusedCase> {
     cases.extend(parts());
     cases.push(gated_gradient());
     cases.extend(pairs());
+    cases.extend([RopeMode::Normal, RopeMode::Neox].into_iter().flat_map(rotated));
     cases.extend(other_tiles());
     cases
 }
@@ -301,6 +302,53 @@ fn other_tiles() -> Vec<FusedCase> {
             cases.push(FusedCase { tile: Some(tile), ..s.case(format!("stored in {tile:?}")) });
         }
     }
+    cases
+}
+
+/// Products and norms whose results are rotated: by head, behind a bias and an adapter, with factors, forward and back.
+fn rotated(mode: RopeMode) -> Vec<FusedCase> {
+    let mut cases = Vec::new();
+    let rope = |n_dims: u32, back: bool| Rope { mode, n_dims, back, freq_scale: 0.5, ..PLAIN_ROPE };
+    let positions = |s: &mut FusedSetup, n: u32| s.setup().input(DType::I32, [n, 1, 1, 1], Fill::Ids(300));
+    for (k, head_dim, heads, tokens) in
+        [(5, 8, 1, 3), (33, 16, 3, 17), (64, 64, 2, 9), (20, 24, 5, 7), (96, 128, 1, 33)]
+    {
+        let m = heads * head_dim;
+        let name = format!("{mode:?}, {heads} heads of {head_dim}, {tokens} tokens");
+        let mut s = product(Op::MulMat, DType::F32, [k, m, 1, 1], [k, tokens, 1, 1], &Fill::Floats(1.0));
+        let at = positions(&mut s, tokens);
+        s.rotate(rope(head_dim, false), head_dim, 1, vec![at]);
+        cases.push(s.case(format!("{name}, rotated")));
+
+        let mut s = product(Op::MulMat, DType::F32, [k, m, 1, 1], [k, tokens, 1, 1], &Fill::Floats(1.0));
+        let bias = s.extra_f32([m, 1, 1, 1], Fill::Floats(1.0));
+        s.step(ADD, &[ROOT, bias]);
+        s.store();
+        let at = positions(&mut s, tokens);
+        let factors = s.setup().f32([head_dim / 2, 1, 1, 1], Fill::Positive);
+        s.rotate(rope(head_dim, true), head_dim, 1, vec![at, factors]);
+        cases.push(s.case(format!("{name}, bias stored, rotated back by factors")));
+
+        let mut s = pair((Op::MulMat, k), (Op::MulMat, 8), [m, tokens], DType::F32, &Fill::Floats(1.0), 0.5);
+        let bias = s.extra_f32([m, 1, 1, 1], Fill::Floats(1.0));
+        s.step(ADD, &[ROOT, bias]);
+        let at = positions(&mut s, tokens);
+        s.rotate(rope(head_dim, false), head_dim, 1, vec![at]);
+        cases.push(s.case(format!("{name}, adapter, bias, rotated")));
+
+        let mut s = of_f32(Op::RmsNorm { eps: 1e-5 }, &[[head_dim, heads, tokens, 2]], &Fill::Floats(2.0));
+        let gain = s.extra_f32([head_dim, 1, 1, 1], Fill::Floats(1.0));
+        s.step(MUL, &[ROOT, gain]);
+        let at = positions(&mut s, tokens);
+        s.rotate(rope(head_dim, false), head_dim, 2, vec![at]);
+        cases.push(s.case(format!("{name}, gain, rotated")));
+    }
+    // Several matrices, and a weight that is quantized.
+    let mut s = product(Op::MulMat, DType::Q8_0, [32, 32, 1, 1], [32, 9, 3, 1], &Fill::Floats(1.0));
+    s.store();
+    let at = positions(&mut s, 9);
+    s.rotate(rope(16, false), 16, 1, vec![at]);
+    cases.push(s.case(format!("{mode:?}, Q8_0, batches, rotated")));
     cases
 }
 

@@ -129,7 +129,8 @@ proptest! {
         let layout = Layout::rtile(&[slots * dtype.lanes(), shape[0], shape[1], shape[2]], dtype.lanes(), row_axis, h, max_x, 8192);
         let Ok(layout) = layout else { return Ok(()) };
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
-        let operand = Operand { dtype, view, storage, pitch: layout.width() };
+        let texels = |slots: u32| dtype.quant_texels().map_or(slots, |q| slots.div_ceil(4) * (4 * q + 1));
+        let operand = Operand { dtype, view, storage, pitch: texels(layout.width()) };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
         let at = Addressing::of(&constants, 0).expect("operand 0 is there");
         let line = LineShape { width, height: if storage == StorageKind::Buffer { 1 } else { height } };
@@ -138,6 +139,26 @@ proptest! {
         let whole = loads.coverage(line, capacity, |index| inside(index).then(|| at.place(index)));
         let places = at.within(loads.reach(), line).places();
         prop_assert_eq!(loads.essential().coverage(line, capacity, |index| places.of(index)), whole);
+    }
+}
+
+/// Where loads do not reach its end, a longer tensor is the same: in the direction of its rows and across, in both storages.
+#[test]
+fn lengths_beyond_the_reach_of_loads_do_not_matter() {
+    let along = |axis, count, step| Spread { axis, count, step };
+    let loads = Loads { lanes: vec![along(0, 16, 4), along(1, 4, 1)], instructions: vec![along(1, 8, 4)], together: 4 };
+    let line = LineShape { width: 4, height: 2 };
+    for (storage, h) in [StorageKind::Buffer, StorageKind::Image].into_iter().flat_map(|s| [1, 2, 4].map(|h| (s, h))) {
+        let cut = |tokens: u32, transposed: bool| {
+            let shape = if transposed { [tokens, 64, 4, 1] } else { [64, tokens, 4, 1] };
+            let root = super::home(DType::F32, shape, h);
+            let operand = Operand { storage, pitch: tokens / 4 * h, ..root };
+            let constants = constants(0, Arg::Input(0), &operand).unwrap();
+            Addressing::of(&constants, 0).expect("operand 0 is there").within(loads.reach(), line)
+        };
+        for transposed in [false, true] {
+            assert_eq!(cut(512, transposed), cut(640, transposed), "{storage:?} {h} {transposed}");
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Fused lowerings: what is bound where, what is refused, what is asked of memory.
 
 use super::super::{
-    Access, Arg, Dispatch, Epilogue, EpilogueStep, Fused, Lowered, MAX_STEPS, Operand, SecondProduct, Source, lower,
-    lower_fused, traffic,
+    Access, Arg, Dispatch, Epilogue, EpilogueStep, Fused, Lowered, MAX_STEPS, Operand, Rotation, SecondProduct, Source,
+    lower, lower_fused, traffic,
 };
 use super::{home, limits};
 use crate::device::Limits;
@@ -61,7 +61,9 @@ fn check_against_shader(dispatch: &Dispatch) {
     let set: Vec<u32> = dispatch.constants.iter().map(|c| c.0).collect();
     assert!(set.windows(2).all(|w| w[0] < w[1]), "{}: constants {set:?} are not ascending", shader.name);
     let bound = 64 + 48 * dispatch.args.len() as u32;
-    let unset: Vec<_> = shader.constants.iter().filter(|&&id| id < bound && !set.contains(&id)).collect();
+    let extras = dispatch.args.iter().filter(|(arg, _)| matches!(arg, Arg::Extra(_))).count() as u32;
+    let kept = |id: u32| (bound..448).contains(&id) || (36 + extras..39).contains(&id);
+    let unset: Vec<_> = shader.constants.iter().filter(|&&id| !kept(id) && !set.contains(&id)).collect();
     assert!(unset.is_empty(), "{}: constants {unset:?} keep their defaults", shader.name);
     // Of an operand's fields a shader may leave out what it does not use.
     let unknown: Vec<_> = set.iter().filter(|&&id| id < 64 && !shader.constants.contains(&id)).collect();
@@ -101,7 +103,7 @@ fn parts_are_summed_before_the_epilogue() {
     for (second, parts, args) in
         [(None, "gemm_subgroup", 3), (Some(SecondProduct { op: Op::MulMat, scale: 0.5 }), "gemm_subgroup_pair", 5)]
     {
-        let fused = Fused { op: Op::MulMat, second, epilogue: plus() };
+        let fused = Fused { op: Op::MulMat, second, epilogue: plus(), rotation: None };
         let operands = &inputs[..args - 1];
         let lowered = lower_fused(&fused, operands, &result, std::slice::from_ref(&result), &limits(8)).unwrap();
         let [first, sum] = &lowered.dispatches[..] else { panic!("{lowered:?}") };
@@ -176,7 +178,7 @@ fn refusals_name_what_breaks_which_rule() {
 
     let second = Some(SecondProduct { op: Op::MulMat, scale: 1.0 });
     let beside = |op: Op, inputs: &[Operand]| {
-        let fused = Fused { op, second, epilogue: Epilogue::default() };
+        let fused = Fused { op, second, epilogue: Epilogue::default(), rotation: None };
         lower_fused(&fused, inputs, &f32s(S), &[], &limits(8)).unwrap_err().to_string()
     };
     let operands = [f32s([64, 33, 1, 1]), f32s([64, 6, 3, 2]), f32s([8, 32, 1, 1]), f32s([8, 6, 3, 2])];
@@ -205,6 +207,7 @@ fn a_pair_with_an_epilogue_by_hand() {
         op: Op::MulMat,
         second: Some(SecondProduct { op: Op::MulMat, scale: 0.5 }),
         epilogue: Epilogue { steps, store_root: Some(2), extras: 3 },
+        rotation: None,
     };
     let extras = [bias, f32s(shape), f32s(shape)];
     let lowered = lower_fused(&fused, &inputs, &f32s(shape), &extras, &limits(8)).unwrap();
@@ -234,4 +237,77 @@ fn a_norm_with_a_gain_by_hand() {
     let all = traffic_of(&lowered.dispatches[0]);
     assert_eq!(all.iter().map(|t| t.requests).collect::<Vec<_>>(), [1024, 512, 512, 2048]);
     assert_eq!(all.iter().map(|t| t.bytes).collect::<Vec<_>>(), [8192, 8192, 8192, 16]);
+}
+
+/// Heads of 64 by halves: an invocation has the quads of both, a workgroup a head.
+#[test]
+fn rotated_halves_share_an_invocation() {
+    let shape = [128, 32, 1, 1];
+    let rope = Rope::plain(RopeMode::Neox, 64, 2048, 10000.0);
+    let ids = home(DType::I32, [32, 1, 1, 1], 1);
+    let factors = f32s([32, 1, 1, 1]);
+    let rotation = Some(Rotation { rope, head_dim: 64, axis: 1 });
+    let fused = |second, epilogue| Fused { op: Op::MulMat, second, epilogue, rotation };
+    let inputs = [f32s([64, 128, 1, 1]), f32s([64, 32, 1, 1]), ids.clone(), factors.clone()];
+    for subgroup in [4, 8, 32, 64] {
+        let limits = Limits { shuffle_width: subgroup, max_workgroup_invocations: 256, ..limits(subgroup) };
+        let small = Limits { max_workgroup_invocations: 4, ..limits.clone() };
+        let lower = |limits| lower_fused(&fused(None, Epilogue::default()), &inputs, &f32s(shape), &[], limits);
+        if subgroup <= 8 {
+            let lowered = lower(&limits).unwrap();
+            let dispatch = &lowered.dispatches[0];
+            check_against_shader(dispatch);
+            let get = |id| dispatch.constants.iter().find(|c| c.0 == id).unwrap().1;
+            assert_eq!((get(3), get(5), dispatch.groups[1]), (2, 8, 2), "{subgroup}");
+            let bound: Vec<Arg> = dispatch.args.iter().map(|a| a.0).collect();
+            assert_eq!(bound, [Arg::Input(0), Arg::Input(1), Arg::Output, Arg::Input(2), Arg::Input(3)]);
+            let requests: Vec<u64> = traffic_of(dispatch)[2..].iter().map(|t| t.requests).collect();
+            assert_eq!(requests, [1024, 512, 2048]);
+        }
+        let refused = lower(&small).unwrap_err().to_string();
+        assert!(refused.starts_with("rotation: "), "{refused}");
+    }
+
+    // Without factors the positions hold their place, and nobody reads them there.
+    let lowered = lower_fused(&fused(None, Epilogue::default()), &inputs[..3], &f32s(shape), &[], &limits(8)).unwrap();
+    let all = traffic_of(&lowered.dispatches[0]);
+    assert_eq!(lowered.dispatches[0].args[3], lowered.dispatches[0].args[4]);
+    assert_eq!((all[4].requests, all[4].bytes), (0, 0));
+
+    let second = Some(SecondProduct { op: Op::MulMat, scale: 1.0 });
+    let inputs = [&inputs[..2], &[f32s([8, 128, 1, 1]), f32s([8, 32, 1, 1])], &inputs[2..]].concat();
+    let lowered = lower_fused(&fused(second, plus()), &inputs, &f32s(shape), &[f32s(shape)], &limits(8)).unwrap();
+    check_against_shader(&lowered.dispatches[0]);
+    assert!(lowered.dispatches[0].shader.ends_with("pair_rotated"));
+    let steps = vec![step(ADD, &[Source::Extra(1), Source::Extra(0)])];
+    let two = Epilogue { steps, store_root: None, extras: 2 };
+    let many = lower_fused(&fused(second, two), &inputs, &f32s(shape), &[f32s(shape), f32s(shape)], &limits(8));
+    assert!(many.unwrap_err().to_string().ends_with("pair_rotated: 2 extra operands given, it takes 1"));
+}
+
+#[test]
+fn rotations_that_no_kernel_has_are_refused() {
+    let shape = [128, 32, 1, 1];
+    let ids = home(DType::I32, [32, 1, 1, 1], 1);
+    let refusal = |op: Op, rope: Rope, head_dim: u32, axis: usize, own: &[Operand], more: &[Operand]| {
+        let rotation = Some(Rotation { rope, head_dim, axis });
+        let fused = Fused { op, second: None, epilogue: Epilogue::default(), rotation };
+        lower_fused(&fused, &[own, more].concat(), &f32s(shape), &[], &limits(8)).unwrap_err().to_string()
+    };
+    let by = |mode, n_dims| Rope::plain(mode, n_dims, 2048, 10000.0);
+    let operands = [f32s([64, 128, 1, 1]), f32s([64, 32, 1, 1])];
+    let product = |rope, head_dim, axis, more: &[Operand]| refusal(Op::MulMat, rope, head_dim, axis, &operands, more);
+    let (normal, ids) = (RopeMode::Normal, std::slice::from_ref(&ids));
+    let heads = product(by(normal, 48), 48, 1, ids);
+    assert_eq!(heads, "rotation: heads of 48 do not divide the 128 elements of axis 0");
+    let quads = product(by(normal, 2), 2, 1, ids);
+    assert_eq!(quads, "rotation: several heads of 2, which is no multiple of 4");
+    assert_eq!(product(by(normal, 64), 64, 0, ids), "rotation: positions along axis 0, must be 1, 2 or 3");
+    let part = product(by(RopeMode::Neox, 32), 64, 1, ids);
+    assert_eq!(part, "rotation: 32 of 64 elements by halves; must be all, and a multiple of 8");
+    assert_eq!(product(by(normal, 64), 64, 1, &[]), "rotation: operands: 1 given, 2 to 3 wanted");
+    let few = product(by(normal, 64), 64, 2, ids);
+    assert_eq!(few, "rotation: operand 1: must have one position for each of the 1 of axis 2");
+    let negated = refusal(Op::Unary(Unary::Neg), by(normal, 64), 64, 1, &[f32s(shape)], ids);
+    assert_eq!(negated, "shader unary takes no rotation");
 }

@@ -1,6 +1,6 @@
 //! Groups of nodes as one dispatch each, where their views and the device let them.
 
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 
 use crate::graph::{Op, Shape, ValueId};
 use crate::plan::PlanError;
@@ -79,7 +79,7 @@ impl Builder<'_> {
     /// Views and copies between the nodes of a group are gone with the values that they show.
     fn record_inner(&mut self, group: &Group, label: &str) {
         let graph = self.graph;
-        let inside: HashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
+        let inside: FxHashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
         for node in group.nodes.iter().map(|&at| &graph.nodes[at]) {
             if node.op == Op::Copy {
                 let bytes = self.get(node.output).desc().bytes();

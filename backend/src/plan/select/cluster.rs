@@ -5,7 +5,7 @@
 //! `f() + Σ (f(a) - f()) + Σ (f(a, b) - f(a) - f(b) + f())`: right for two tensors, without the interplay of three for more. A layout
 //! that no kernel reads as it is pays here for the copy that its reader then needs.
 
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
@@ -20,7 +20,7 @@ use super::{Layouts, Tile};
 pub(super) struct Frame<'a> {
     graph: &'a Graph,
     groups: &'a Groups,
-    kept: &'a HashSet<ValueId>,
+    kept: &'a FxHashSet<ValueId>,
     values: Vec<Role>,
 }
 
@@ -35,7 +35,7 @@ struct Role {
 
 impl<'a> Frame<'a> {
     /// A graph with its groups and kept values.
-    pub fn new(graph: &'a Graph, groups: &'a Groups, kept: &'a HashSet<ValueId>) -> Self {
+    pub fn new(graph: &'a Graph, groups: &'a Groups, kept: &'a FxHashSet<ValueId>) -> Self {
         Self { graph, groups, kept, values: vec![Role::default(); graph.values.len()] }
     }
 
@@ -165,7 +165,7 @@ pub(super) struct Sample {
 /// What clusters cost, by their kind.
 #[derive(Default)]
 pub(super) struct Samples {
-    known: HashMap<Vec<u64>, usize>,
+    known: FxHashMap<Vec<u64>, usize>,
     samples: Vec<Sample>,
 }
 
@@ -219,7 +219,7 @@ impl Sampler<'_, '_> {
         // What cannot be planned has no price. The rule's own tile comes first, and is priced already.
         let mut alone = Vec::new();
         for (&value, tiles) in free.iter().zip(tiles) {
-            let others = tiles[1..].iter().map(|&tile| self.price(Layouts([(value, tile)].into())).ok());
+            let others = tiles[1..].iter().map(|&tile| self.price(Layouts::from_iter([(value, tile)])).ok());
             alone.push(others.collect::<Vec<_>>());
         }
         let more = |priced: &Option<Vec<Priced>>| priced.as_ref().map_or(f64::INFINITY, |p| seconds(p) - rule);
@@ -235,7 +235,7 @@ impl Sampler<'_, '_> {
                     let both = match together(&by_rule, with_a, with_b) {
                         Some(both) => both,
                         None => {
-                            let layouts = Layouts([(free[a], tiles[a][i + 1]), (free[b], tiles[b][j + 1])].into());
+                            let layouts = Layouts::from_iter([(free[a], tiles[a][i + 1]), (free[b], tiles[b][j + 1])]);
                             self.price(layouts).map_or(f64::INFINITY, |priced| seconds(&priced))
                         }
                     };

@@ -1,8 +1,9 @@
 //! From a graph to the abstract problem: computed F32 tensors that are the plan's own are variables, what their writers and readers
 //! cost is theirs. External and kept tensors stay in the home that dtype and shape prescribe.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::device::Profile;
 use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
@@ -34,7 +35,7 @@ impl Instance {
     ) -> Result<Self, PlanError> {
         let mut made = vec![false; graph.nodes.len()];
         steps.iter().for_each(|step| made[step.node] = true);
-        let kept: HashSet<ValueId> = graph.kept.iter().copied().collect();
+        let kept: FxHashSet<ValueId> = graph.kept.iter().copied().collect();
         let mut frame = Frame::new(graph, groups, &kept);
         let mut instance = Self { problem: Problem::default(), rule: 0.0, tensors: Vec::new() };
         let mut variables: Vec<Variable> = Vec::new();
@@ -94,7 +95,7 @@ impl Instance {
     }
 
     /// Leaves tensors only the tiles that they have here, where they can have them.
-    pub fn keep(&mut self, tiles: &HashMap<ValueId, Tile>) {
+    pub fn keep(&mut self, tiles: &FxHashMap<ValueId, Tile>) {
         for (id, Variable { tiles: own, costs, .. }) in self.tensors.iter().zip(&mut self.problem.variables) {
             let Some(kept) = tiles.get(id).filter(|kept| own.contains(kept)) else { continue };
             let others = own.iter().zip(costs).filter(|(tile, _)| *tile != kept);
@@ -111,7 +112,7 @@ impl Instance {
 
 /// The tiles that tensors can have, the rule's first.
 #[derive(Default)]
-pub(super) struct Choices(HashMap<Desc, Arc<[Tile]>>);
+pub(super) struct Choices(FxHashMap<Desc, Arc<[Tile]>>);
 
 impl Choices {
     pub fn of(&mut self, desc: Desc, lowerings: &mut Lowerings, profile: &Profile) -> Arc<[Tile]> {

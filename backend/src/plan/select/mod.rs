@@ -13,8 +13,9 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 pub use certificate::Certificate;
 pub use choice::Choice;
@@ -34,7 +35,13 @@ use problem::{Problem, Solution};
 
 /// Tiles of computed values; the rule decides for all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Layouts(HashMap<ValueId, Tile>);
+pub(super) struct Layouts(FxHashMap<ValueId, Tile>);
+
+impl FromIterator<(ValueId, Tile)> for Layouts {
+    fn from_iter<T: IntoIterator<Item = (ValueId, Tile)>>(tiles: T) -> Self {
+        Self(tiles.into_iter().collect())
+    }
+}
 
 impl Layouts {
     /// The tile of a value, if one was chosen.
@@ -173,7 +180,7 @@ impl Selecting {
     }
 
     /// The tile that every tensor with a choice gets.
-    pub fn tiles(&self, selector: Selector) -> HashMap<ValueId, Tile> {
+    pub fn tiles(&self, selector: Selector) -> FxHashMap<ValueId, Tile> {
         self.0.tiles(&selector.solve(&self.0.problem).assignment).collect()
     }
 
@@ -184,7 +191,7 @@ impl Selecting {
     }
 
     /// The problem in which these tensors have these tiles, where they can.
-    pub fn keeping(mut self, tiles: &HashMap<ValueId, Tile>) -> Self {
+    pub fn keeping(mut self, tiles: &FxHashMap<ValueId, Tile>) -> Self {
         self.0.keep(tiles);
         self
     }

@@ -171,3 +171,28 @@ fn other_graphs_are_refused_by_name() {
     assert!(refusal(&a, &program(&[2], 8)).contains("2 nodes"));
     assert!(refusal(&a, &program(&[2, 4], 8)).contains("node \"activated\""));
 }
+
+/// By the rule, lengths that fill the same tiles: the same storages, dispatches and workgroups; constants differ in extents alone. Not so around
+/// attention, whose scores have tokens on two axes: a window that merges one of them with heads is cut by its padding.
+#[test]
+fn lengths_of_one_capacity_differ_in_extents_alone() {
+    let is_extent = |id: u32| id >= 64 && (4..8).contains(&((id - 64) % 48));
+    let of = |tokens| {
+        let graph = program(&[0, 3, 11, 17, 4, 6], tokens);
+        planned(&mut fresh(BUFFERS, (Selector::Rule, profile("adreno-830"))), &graph)
+    };
+    let (full, ragged) = (of(132), of(129));
+    let sizes = |plan: &Plan| plan.slots.iter().map(|s| (s.home.width, s.home.height, s.owner)).collect::<Vec<_>>();
+    assert_eq!(sizes(&full), sizes(&ragged));
+    assert_eq!(full.steps.len(), ragged.steps.len());
+    for (a, b) in full.steps.iter().zip(&ragged.steps) {
+        assert_eq!((a.shader, a.groups, &a.args, a.barrier), (b.shader, b.groups, &b.args, b.barrier), "{}", a.label);
+        let differ = a.constants.iter().zip(b.constants.iter()).filter(|(a, b)| a != b);
+        assert!(
+            differ.clone().all(|(a, b)| a.0 == b.0 && is_extent(a.0)),
+            "{}: {:?}",
+            a.label,
+            differ.collect::<Vec<_>>()
+        );
+    }
+}

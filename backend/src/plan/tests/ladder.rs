@@ -3,12 +3,12 @@
 //! Sound: what is told to be eliminated is read at the right positions, as the device's own constants say. Complete, as far as
 //! measured: where enumeration finds a home over which the whole chain is coordinates that kernels take, the planner should too.
 
-use super::{Exact, explicit};
+use super::{Exact, ONE_BY_ONE, explicit};
 use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, Unary, ValueId, elements};
 use crate::kernels::{Addressing, lane_axes};
 use crate::layout::{Layout, Position};
-use crate::plan::{Home, Plan, PlanOptions, plan};
+use crate::plan::{Home, Plan, plan};
 
 struct Random(u64);
 
@@ -63,7 +63,7 @@ impl Chain {
 
     fn plan(&self) -> Plan {
         self.graph.verify().unwrap();
-        let plan = plan(&self.graph, &Limits::for_tests(), PlanOptions::default(), &Exact);
+        let plan = plan(&self.graph, &Limits::for_tests(), ONE_BY_ONE, &Exact);
         plan.unwrap_or_else(|e| panic!("{e}: {:#?}", self.graph))
     }
 
@@ -82,7 +82,7 @@ impl Chain {
     /// Whether a home that the value's op can write, and that is at most a tenth larger than the rule's, shows the whole chain as
     /// coordinates that a kernel takes.
     fn has_home(&self) -> bool {
-        let rule = Home::of(DType::F32, &self.root(), &Limits::for_tests(), PlanOptions::default()).unwrap();
+        let rule = Home::of(DType::F32, &self.root(), &Limits::for_tests(), ONE_BY_ONE).unwrap();
         let is_small = |home: &Layout| home.slots() * 10 <= rule.layout.slots() * 11;
         let node = &self.graph.nodes[0];
         let inputs: Vec<Desc> = node.inputs.iter().map(|input| Desc::f32(input.shape)).collect();

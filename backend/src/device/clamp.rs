@@ -56,6 +56,9 @@ pub enum ClampError {
     /// An alignment that is no power of two.
     #[error("storage_buffer_alignment is {0}, but an alignment is a power of two")]
     Alignment(u64),
+    /// Workgroups without invocations.
+    #[error("{0} is 0, but a workgroup has invocations")]
+    Empty(&'static str),
 }
 
 impl LimitsClamp {
@@ -70,6 +73,12 @@ impl LimitsClamp {
                 known: PRESETS.each_ref().map(|preset| preset.name).join(", "),
             })?
         };
+        if clamp.max_workgroup_invocations == Some(0) {
+            return Err(ClampError::Empty("max_workgroup_invocations"));
+        }
+        if clamp.max_workgroup_size.is_some_and(|size| size.contains(&0)) {
+            return Err(ClampError::Empty("max_workgroup_size"));
+        }
         match clamp.storage_buffer_alignment {
             Some(a) if !a.is_power_of_two() => Err(ClampError::Alignment(a)),
             _ => Ok(clamp),

@@ -35,6 +35,23 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Values that drivers of recent GPUs report or exceed: what a plan for a preset assumes where nobody publishes a limit.
+    pub const USUAL: Self = Self {
+        max_image_2d: 16384,
+        max_storage_buffer_range: 128 << 20,
+        max_bound_bytes: u64::MAX,
+        storage_buffer_alignment: 256,
+        max_allocation: 4 << 30,
+        max_workgroup_invocations: 256,
+        max_workgroup_size: [256, 256, 64],
+        max_workgroup_count: [65535; 3],
+        max_shared_memory: 32 << 10,
+        max_storage_bindings: 16,
+        subgroup_size: 32,
+        shuffle_width: 32,
+        heap_bytes: 16 << 30,
+    };
+
     /// Bytes of the allocations that an arena is cut into: whole MiB where the device allows one, so that offsets aligned in the
     /// arena are aligned in their block.
     pub fn arena_block_bytes(&self) -> u64 {

@@ -148,6 +148,7 @@ impl Graph {
     fn push(&mut self, name: String, op: Op, inputs: Vec<Operand>, asked: Option<Desc>) -> Result<ValueId, GraphError> {
         let desc = infer(&op, &self.descs(&name, &inputs)?, asked)
             .map_err(|source| GraphError::Shape { node: name.clone(), source })?;
+        super::rules::exists(&desc).map_err(|rule| GraphError::Node { node: name.clone(), rule })?;
         let output = self.add(name.clone(), desc, Kind::Computed);
         self.nodes.push(Node { name, op, inputs, output, updates: Vec::new() });
         Ok(output)
@@ -500,6 +501,15 @@ mod tests {
             g.external("v", dtype, shape);
             assert!(refusal(&g).contains(rule), "{}", refusal(&g));
         }
+    }
+
+    /// A product may be too large where its operands are not.
+    #[test]
+    fn impossible_results_are_refused_as_the_node_is_added() {
+        let mut g = Graph::new();
+        let x = g.external("x", DType::F32, [1, 1 << 30, 32, 1]);
+        let error = g.node("scores", Op::MulMat, vec![g.whole(x), g.whole(x)]).unwrap_err().to_string();
+        assert_eq!(error, "node scores: [1073741824, 1073741824, 32, 1] has more bytes than 63 bits count");
     }
 
     #[test]

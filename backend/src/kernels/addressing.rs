@@ -52,6 +52,23 @@ impl Addressing {
         })
     }
 
+    /// Texel of element (0, 0, 0, 0): its column and row.
+    pub fn origin(&self) -> [u32; 2] {
+        self.origin
+    }
+
+    /// The digits of an axis, innermost first: numbers of values, and the columns and rows that the texel moves by with each. Those of
+    /// one value are left out. On the lane axis they count slots.
+    pub fn digits(&self, axis: usize) -> Vec<(u32, [u32; 2])> {
+        let steps = match self.lane_axis == Some(axis) {
+            true => self.extents[axis].div_ceil(self.dtype.lanes()),
+            false => self.extents[axis],
+        };
+        let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
+        let digits = [(r0, [x0, y0]), (r1, [x1, y1]), (steps.div_ceil(r0 * r1), [x2, y2])];
+        digits.into_iter().filter(|&(radix, _)| radix > 1).collect()
+    }
+
     /// First texel of the slot that holds an element: its column and row.
     pub fn texel(&self, index: [u32; 4]) -> [u32; 2] {
         let [mut x, mut y] = self.origin;

@@ -10,7 +10,7 @@ use crate::layout::Place;
 pub(super) const LOCAL_SIZE: u32 = 0;
 pub(super) const TILE_AXIS: u32 = 3;
 pub(super) const TILE_ROWS: u32 = 4;
-const BOX: u32 = 5;
+pub(super) const BOX: u32 = 5;
 
 /// Operands a shader can have.
 const MAX_OPERANDS: usize = 8;

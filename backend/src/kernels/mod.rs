@@ -18,6 +18,7 @@ mod rows;
 mod tests;
 mod traffic;
 mod turned;
+mod words;
 
 pub use addressing::Addressing;
 pub use constants::Constants;
@@ -26,6 +27,7 @@ pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondP
 pub use in_place::works_in_place;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
+pub use words::{parameters, schedule_in_words};
 
 use dispatch::Builder;
 use epilogue::Tail;

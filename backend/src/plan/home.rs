@@ -42,6 +42,8 @@ pub struct PlanOptions {
     /// Every result gets a storage of its own; otherwise it may take over that of an operand which nobody reads again. Results are the
     /// same.
     pub apart: bool,
+    /// Whether selectors choose among all tiles that have whole lanes, and not only among those that rules C1 to C3 leave.
+    pub unpruned: bool,
 }
 
 /// A tile of an R-Tile home: rows along an axis, of which a strip lies side by side.

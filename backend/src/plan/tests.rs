@@ -4,6 +4,7 @@ mod candidates;
 mod cost;
 mod fusion;
 mod in_place;
+mod replan;
 mod select;
 
 use crate::device::Limits;

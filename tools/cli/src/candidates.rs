@@ -25,7 +25,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn of(plan: &Plan, profile: &Profile) -> Result<Self, Box<dyn std::error::Error>> {
+    pub fn of(plan: &Plan, profile: &Profile, pruning: bool) -> Result<Self, Box<dyn std::error::Error>> {
         let mut met = HashSet::new();
         let mut tally = Self::default();
         for home in plan.slots.iter().map(|slot| &slot.home) {
@@ -35,7 +35,7 @@ impl Tally {
             if !met.insert((desc, home.kind)) {
                 continue;
             }
-            let found = candidates(desc, home.kind, profile, true)?;
+            let found = candidates(desc, home.kind, profile, pruning)?;
             tally.tensors += 1;
             tally.tiles += found.counts.all;
             tally.c0 += found.counts.c0;
@@ -46,6 +46,16 @@ impl Tally {
             tally.relaxed += usize::from(found.relaxed);
         }
         Ok(tally)
+    }
+
+    /// Tiles that the rules leave, or C0 alone.
+    pub fn left(&self, pruning: bool) -> usize {
+        if pruning { self.c3 } else { self.c0 }
+    }
+
+    /// Homes that are left to select from.
+    pub fn homes(&self) -> usize {
+        self.homes
     }
 }
 

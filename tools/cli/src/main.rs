@@ -1,8 +1,11 @@
 //! `fblayout`: what this machine offers to fblayout, and what fblayout would do with a model.
 
 mod candidates;
+mod model;
 mod plan;
+mod replan;
 mod target;
+mod units;
 
 use clap::{Parser, Subcommand};
 use fblayout::engine::{Engine, EngineOptions};
@@ -19,7 +22,7 @@ struct Cli {
 enum Command {
     /// Lists the Vulkan devices and the limits that plans are made under (FBL_LIMITS clamps them).
     Doctor,
-    /// Plans a training step of a known model: what moves, what does not, and what memory it takes.
+    /// Plans a training step of a model: what moves, what does not, what memory it takes, and why.
     Plan(plan::Arguments),
 }
 

@@ -4,30 +4,17 @@ use std::sync::Arc;
 
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
-use fblayout::graph::Graph;
+use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{
-    Budget, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector, UpperBound,
+    Budget, Change, ChangeError, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten,
+    Selection, Selector, UpperBound,
 };
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
 
-/// What a preset leaves open, for nobody publishes it: values that drivers of recent GPUs report or exceed.
-const UNSTATED: Limits = Limits {
-    max_image_2d: 16384,
-    max_storage_buffer_range: 128 << 20,
-    max_bound_bytes: u64::MAX,
-    storage_buffer_alignment: 256,
-    max_allocation: 4 << 30,
-    max_workgroup_invocations: 256,
-    max_workgroup_size: [256, 256, 64],
-    max_workgroup_count: [65535; 3],
-    max_shared_memory: 32 << 10,
-    max_storage_bindings: 16,
-    subgroup_size: 32,
-    shuffle_width: 32,
-    heap_bytes: 16 << 30,
-};
+/// Plans one graph after the other.
+pub type Plans<'a> = dyn FnMut(&Graph) -> Result<Plan, Box<dyn std::error::Error>> + 'a;
 
 /// A device to plan for.
 pub enum Target {
@@ -54,19 +41,37 @@ impl Target {
         let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.as_ref());
         let clamp =
             LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
-        Ok(Self::Limits { limits: clamp.complete(&UNSTATED), options: plan, profile })
+        Ok(Self::Limits { limits: clamp.complete(&Limits::USUAL), options: plan, profile })
     }
 
-    /// Plans a graph as the engine would before it records it. Selectors other than the rule need to know what the machine does.
-    pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
+    /// Plans graphs as the engine would before it records them, each with what is known from the ones before. Selectors other than the
+    /// rule need to know what the machine does.
+    pub fn planner(&self, selector: Selector) -> Result<Box<Plans<'_>>, Box<dyn std::error::Error>> {
         self.check(selector)?;
-        graph.verify()?;
         match self {
-            Self::Present(engine) => Ok(engine.plan(graph)?),
+            Self::Present(engine) => Ok(Box::new(|graph| Ok(engine.plan(graph)?))),
             Self::Limits { limits, options, profile } => {
-                let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
-                Ok(Planner::new(limits, *options, selection).plan(graph, footprint)?)
+                let mut planner = Planner::new(limits, *options, profile.map(|profile| (selector, profile)));
+                Ok(Box::new(move |graph| {
+                    graph.verify()?;
+                    Ok(planner.plan(graph, &UpperBound(limits))?)
+                }))
             }
+        }
+    }
+
+    /// Plans one graph.
+    pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
+        self.planner(selector)?(graph)
+    }
+
+    /// What other extents do to the selection, where the machine's speed is known.
+    pub fn change(&self, graphs: [&Graph; 2], selector: Selector) -> Result<Option<Change>, ChangeError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Change::of(graphs, limits, *options, profile, selector).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 
@@ -106,6 +111,32 @@ impl Target {
                 Selection::of(graph, limits, *options, profile, selector).map(Some)
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The tiles that some tensors could have, and what each would cost, where the machine's speed is known.
+    pub fn choices(
+        &self,
+        graph: &Graph,
+        selector: Selector,
+        values: &[ValueId],
+    ) -> Result<Vec<Option<Choice>>, PlanError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Choice::of(graph, limits, *options, profile, selector, values)
+            }
+            _ => Ok(vec![None; values.len()]),
+        }
+    }
+
+    /// Memory that a storage takes, or the most that it may take.
+    pub fn bytes(&self, home: &Home) -> Result<u64, String> {
+        let &Home { kind, width, height, .. } = home;
+        match self {
+            Self::Present(engine) => {
+                engine.gpu().storage_footprint(kind, width, height).map(|f| f.bytes).map_err(|e| e.to_string())
+            }
+            Self::Limits { limits, .. } => UpperBound(limits).size(kind, width, height).map(|size| size.bytes),
         }
     }
 

@@ -1,29 +1,14 @@
 //! `fblayout plan` as a user calls it.
 
-use std::process::{Command, Output};
+mod common;
 
+use std::process::Command;
+
+use common::{json, plan, refusal};
+use fblayout::plan::Policy;
 use serde_json::Value;
 
 const MODELS: [&str; 5] = ["llama-3.2-1b", "qwen2.5-1.5b", "qwen3-1.7b", "gemma-2-2b", "gemma-3-1b"];
-
-fn plan(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fblayout"));
-    // A loader without drivers: plans for presets must not need a device.
-    command.env("VK_DRIVER_FILES", "none").env("VK_ICD_FILENAMES", "none");
-    command.arg("plan").args(arguments).output().expect("the binary runs")
-}
-
-fn json(arguments: &[&str]) -> Value {
-    let output = plan(&[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-fn refusal(arguments: &[&str]) -> String {
-    let output = plan(arguments);
-    assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?} is refused");
-    String::from_utf8(output.stderr).expect("UTF-8")
-}
 
 #[test]
 fn every_model_is_planned_at_true_size() {
@@ -180,6 +165,60 @@ fn policies_differ_in_what_they_move() {
     assert!(refusal(&["--model", "qwen3-1.7b", "--device", "amd-wave64", "--policy", "none"]).contains("rtile+maps"));
 }
 
+/// What vanished and what all of it is, by three ways of counting.
+#[test]
+fn transforms_are_counted_in_three_ways() {
+    for (policy, all) in [("rtile+maps", true), ("convert-always", false)] {
+        let told = json(&["--model", "qwen3-1.7b", "--seq", "64", "--device", "adreno-830", "--policy", policy]);
+        let transforms = &told["transforms"];
+        let number = |v: &Value| v.as_u64().expect("a number");
+        let share = |by: &str| {
+            let share = &transforms["denominators"][by];
+            let (part, total) = (number(&share["eliminated"]), number(&share["total"]));
+            let percent = share["percent"].as_f64().expect("a number");
+            assert!((percent - 100.0 * part as f64 / total as f64).abs() < 1e-9 && part <= total, "{share}");
+            assert_eq!(part == total, all, "{policy} {by}: {share}");
+            (part, total)
+        };
+        let (count, bytes) = (share("by_count"), share("by_bytes"));
+        assert_eq!(count, (number(&transforms["eliminated"]), number(&transforms["count"])));
+        let moved = transforms["explicit"].as_array().expect("a list").iter().map(|e| number(&e["bytes"]));
+        assert_eq!((bytes.1, bytes.1 - bytes.0), (number(&transforms["bytes"]), moved.sum()));
+        let others = share("by_count_without_matrix_transposes");
+        assert!(others.1 < count.1, "{others:?} of {count:?}");
+    }
+}
+
+/// Rules C1 to C3 leave fewer tiles, and planning among all is no worse.
+#[test]
+fn pruning_can_be_switched_off() {
+    let step = ["--model", "gemma-3-1b", "--seq", "64", "--device", "adreno-830"];
+    let (pruned, told) = (json(&step), json(&[&step[..], &["--no-pruning"]].concat()));
+    assert!(pruned["pruning"].is_null());
+    let number = |rules: &str, what: &str| told["pruning"][rules][what].as_f64().expect("a number");
+    assert!(number("pruned", "tiles") < number("unpruned", "tiles"), "{told}");
+    assert!(number("pruned", "homes") <= number("unpruned", "homes"), "{told}");
+    assert_eq!(told["candidates"]["c0"].as_f64(), Some(number("unpruned", "tiles")));
+    for (rules, what) in [("pruned", "plan_ms"), ("unpruned", "plan_ms"), ("pruned", "candidates_ms")] {
+        assert!(number(rules, what) > 0.0);
+    }
+    let dp = |told: &Value| told["selection"]["lower_bound"].as_f64().expect("a number");
+    assert!(dp(&told) <= dp(&pruned) * (1.0 + 1e-9), "more to choose from");
+}
+
+/// Whatever policies there are, the help and the refusal name each.
+#[test]
+fn help_lists_what_exists() {
+    let help = String::from_utf8(plan(&["--help"]).stdout).expect("UTF-8");
+    let refused = refusal(&["--model", "qwen3-1.7b", "--device", "lavapipe", "--policy", "best"]);
+    for (name, _) in Policy::ALL {
+        assert!(help.contains(name) && refused.contains(name), "{name}");
+    }
+    for name in MODELS.iter().chain(&["adreno-830", "h200", "chain-dp", "pbqp"]) {
+        assert!(help.contains(name), "{name} in {help}");
+    }
+}
+
 #[test]
 fn the_report_names_kinds_and_memory() {
     let output = plan(&["--model", "gemma-3-1b", "--seq", "64", "--device", "amd-wave64"]);
@@ -205,6 +244,12 @@ fn impossible_steps_are_refused_by_name() {
     assert!(with(&["--rank", "0"]).contains("rank"));
     assert!(with(&["--full", "--rank", "4"]).contains("--full"));
     assert!(with(&["--storage", "paper"]).contains("auto, buffer, image"));
+    let long = with(&["--seq", "1000000000"]);
+    assert!(long.contains("node blk.0.scores") && long.contains("63 bits"), "{long}");
+    for limits in ["{\"max_workgroup_invocations\": 0}", "{\"max_workgroup_size\": [64, 0, 1]}"] {
+        let told = refusal(&["--model", "qwen3-1.7b", "--device", limits]);
+        assert!(told.contains("is 0, but a workgroup has invocations"), "{told}");
+    }
     let small = refusal(&["--model", "gemma-2-2b", "--device", "vulkan-minimum"]);
     assert!(small.contains("[2304, 256000, 1, 1]") && small.contains("image limit of 4096"), "{small}");
 }

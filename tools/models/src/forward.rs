@@ -30,6 +30,13 @@ pub struct Parameter {
     pub trained: bool,
 }
 
+impl Parameter {
+    /// Whether it is one of a LoRA pair, which a model's file does not have.
+    pub fn is_pair(&self) -> bool {
+        self.name.ends_with(".lora_a") || self.name.ends_with(".lora_b")
+    }
+}
+
 /// What a step reads besides parameters. Sequences of a batch follow each other; position p of sequence b is number `b * seq + p`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inputs {

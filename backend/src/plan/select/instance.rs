@@ -83,6 +83,25 @@ impl Instance {
         Ok(instance)
     }
 
+    /// The variable of a tensor, if it has a choice.
+    pub fn variable(&self, value: ValueId) -> Option<usize> {
+        self.tensors.iter().position(|&id| id == value)
+    }
+
+    /// The tiles of a choice.
+    pub fn tiles(&self, assignment: &[usize]) -> impl Iterator<Item = (ValueId, Tile)> {
+        self.tensors.iter().zip(&self.problem.variables).zip(assignment).map(|((&id, v), &i)| (id, v.tiles[i]))
+    }
+
+    /// Leaves tensors only the tiles that they have here, where they can have them.
+    pub fn keep(&mut self, tiles: &HashMap<ValueId, Tile>) {
+        for (id, Variable { tiles: own, costs, .. }) in self.tensors.iter().zip(&mut self.problem.variables) {
+            let Some(kept) = tiles.get(id).filter(|kept| own.contains(kept)) else { continue };
+            let others = own.iter().zip(costs).filter(|(tile, _)| *tile != kept);
+            others.for_each(|(_, cost)| *cost = f64::INFINITY);
+        }
+    }
+
     /// The layouts of a choice, where they are not the rule's.
     pub fn layouts(&self, assignment: &[usize]) -> Layouts {
         let chosen = self.tensors.iter().zip(&self.problem.variables).zip(assignment).filter(|&(_, &i)| i > 0);
@@ -95,15 +114,16 @@ impl Instance {
 pub(super) struct Choices(HashMap<Desc, Arc<[Tile]>>);
 
 impl Choices {
-    fn of(&mut self, desc: Desc, lowerings: &mut Lowerings, profile: &Profile) -> Arc<[Tile]> {
+    pub fn of(&mut self, desc: Desc, lowerings: &mut Lowerings, profile: &Profile) -> Arc<[Tile]> {
         if let Some(known) = self.0.get(&desc) {
             return Arc::clone(known);
         }
         let rule = Tile::by_rule(&desc.shape, lowerings.limits(), lowerings.options());
+        let pruning = !lowerings.options().unpruned;
         let mut home = |tile| lowerings.home(desc, Some(tile)).ok().map(|homed| homed.home);
         let mut found: Vec<_> = home(rule).map(|home| (rule, home)).into_iter().collect();
         let kind = found.first().map(|(_, home)| home.kind);
-        let others = kind.and_then(|kind| candidates(desc, kind, profile, true).ok());
+        let others = kind.and_then(|kind| candidates(desc, kind, profile, pruning).ok());
         for candidate in others.into_iter().flat_map(|others| others.homes) {
             let tile = Tile { row_axis: candidate.row_axis, strip: candidate.strip };
             if let Some(home) = home(tile)

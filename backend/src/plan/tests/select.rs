@@ -5,7 +5,8 @@ use crate::device::{Limits, Preset, Profile};
 use crate::graph::{Binary, DType, Graph, Op, Unary};
 use crate::plan::{Owner, Plan, PlanOptions, Policy, Selection, Selector, StorageChoice, plan, predict, select};
 
-const OPTIONS: PlanOptions = PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps, apart: false };
+const OPTIONS: PlanOptions =
+    PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps, apart: false, unpruned: false };
 
 fn profile() -> &'static Profile {
     Preset::find("adreno-830").and_then(|preset| preset.profile.as_ref()).unwrap()

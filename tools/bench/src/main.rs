@@ -1,0 +1,77 @@
+//! `fblayout-bench`: the policies compared, simulated by their plans on machines that are not at hand, measured by training steps on
+//! the one that is.
+
+mod numbers;
+mod pipelines;
+mod plans;
+mod reference;
+mod steps;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+
+use table::Table;
+
+/// Compares policies, selectors and machines; prints the tables of docs/tables.md.
+#[derive(Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Plans training steps by every policy and tells what they would cost, simulated.
+    Plans(plans::Arguments),
+    /// Runs training steps of a model cut to few layers by every policy, measured.
+    Steps(steps::Arguments),
+    /// Plans training steps for the device present and makes their pipelines, measured.
+    Pipelines(pipelines::Arguments),
+}
+
+/// What is printed, and where.
+#[derive(Args)]
+struct Output {
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Write the tables to their places in this page, between `<!-- table: NAME -->` and `<!-- end -->`
+    #[arg(long, value_name = "PAGE", conflicts_with = "json")]
+    update: Option<PathBuf>,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Plans(arguments) => plans::run(&arguments),
+        Command::Steps(arguments) => steps::run(&arguments),
+        Command::Pipelines(arguments) => pipelines::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("fblayout-bench: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Output {
+    fn print(&self, told: &impl Serialize, tables: &[Table]) -> Result<(), Failure> {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(told)?);
+        } else if let Some(page) = &self.update {
+            let text = std::fs::read_to_string(page).map_err(|e| format!("{}: {e}", page.display()))?;
+            std::fs::write(page, table::update(&text, tables)?)?;
+        } else {
+            tables.iter().for_each(|table| println!("### {}\n\n{table}", table.name));
+        }
+        Ok(())
+    }
+}

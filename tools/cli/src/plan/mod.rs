@@ -1,0 +1,96 @@
+//! `fblayout plan`: a training step of a model, planned and told.
+
+mod arguments;
+mod coordinates;
+mod explain;
+mod html;
+mod pruning;
+mod search;
+mod tensors;
+mod text;
+mod told;
+
+use std::io::Write;
+use std::time::Instant;
+
+pub use arguments::Arguments;
+use fblayout::graph::Graph;
+use fblayout::plan::{Budget, Plan, Recomputed, Rewritten, Selector, predict};
+use fblayout_models::Options;
+
+use crate::candidates::Tally;
+use crate::model::Model;
+use crate::replan::Replan;
+use crate::target::{Plans, Target};
+use explain::{Explanation, Known};
+use told::Told;
+
+/// Plans and prints.
+pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let target = Target::find(&arguments.device, arguments.options())?;
+    let options = Options::new(arguments.batch, arguments.seq, arguments.training());
+    let model = Model::find(&arguments.model)?;
+    let graph = model.step(&options, arguments.keeps_types())?;
+    let profile = target.profile();
+    let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
+    let mut planner = target.planner(selector)?;
+    let start = Instant::now();
+    let (graph, plan, recompute) = planned(arguments, &target, &mut planner, graph, selector)?;
+    let took = start.elapsed();
+    let replan = arguments.replan.map(|seq| {
+        let next = model.step(&Options::new(arguments.batch, seq, arguments.training()), arguments.keeps_types())?;
+        Replan::of(&target, &mut planner, [&graph, &next], seq, selector)
+    });
+
+    let pruning = !arguments.no_pruning;
+    let predicted = profile.map(|profile| predict(&plan, &graph, profile));
+    let tensors = tensors::tensors(&graph, &plan, &target)?;
+    let known =
+        Known { graph: &graph, plan: &plan, tensors: &tensors, profile, predicted: predicted.as_ref(), pruning };
+    let explained =
+        arguments.explain.as_ref().map(|query| Explanation::of(&known, &target, selector, query)).transpose()?;
+    let told = Told {
+        selection: target.selection(&graph, selector)?,
+        candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,
+        pruning: arguments.no_pruning.then(|| pruning::compare(arguments, &graph, selector)).transpose()?.flatten(),
+        explained,
+        predicted: predicted.clone(),
+        selector,
+        recompute,
+        replan: replan.transpose()?,
+        ..Told::new(arguments, &target, &graph, &plan, took)
+    };
+    if let Some(path) = &arguments.html {
+        html::write(path, arguments, &known, &told, &target)?;
+    }
+    let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
+    text.push('\n');
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+/// The graph as it is run and its plan, within the budget.
+fn planned(
+    arguments: &Arguments,
+    target: &Target,
+    planner: &mut Plans<'_>,
+    graph: Graph,
+    selector: Selector,
+) -> Result<(Graph, Plan, Option<Recomputed>), Box<dyn std::error::Error>> {
+    if arguments.recompute {
+        let Rewritten { graph, plan, recomputed } = target.recompute(&graph, selector, arguments.budget)?;
+        return Ok((graph, plan, Some(recomputed)));
+    }
+    let plan = planner(&graph)?;
+    let takes = plan.report.total_bytes();
+    match arguments.budget {
+        Some(Budget(budget)) if takes > budget => {
+            Err(format!("--budget: the step takes {takes} bytes, more than {budget}; --recompute may bring it down")
+                .into())
+        }
+        _ => Ok((graph, plan, None)),
+    }
+}

@@ -1,9 +1,9 @@
 //! What one plan says of itself, and what it would cost a machine.
 
-use fblayout::graph::{Family, Graph};
+use fblayout::graph::Graph;
 use fblayout::plan::{
-    Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Selector, StepCost, TransformKind, UpperBound, Verdict,
-    predict,
+    Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Selector, Step, StepCost, TransformKind, UpperBound,
+    Verdict, predict,
 };
 use serde::Serialize;
 
@@ -27,17 +27,20 @@ impl Way {
         Self { policy, selector: Selector::ChainDp }
     }
 
+    /// Options of its plans.
+    pub fn options(self) -> PlanOptions {
+        PlanOptions { policy: self.policy, ..PlanOptions::default() }
+    }
+
     /// A planner for a machine that knows nothing yet.
     pub fn planner(self, machine: &Machine) -> Planner<'_> {
-        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
-        Planner::new(&machine.limits, options, Some((self.selector, machine.profile)))
+        Planner::new(&machine.limits, self.options(), Some((self.selector, machine.profile)))
     }
 
     /// Plans for a machine that compute values again rather than keep them.
     pub fn recompute<'a>(self, machine: &'a Machine, footprint: &'a UpperBound<'a>) -> Recompute<'a, UpperBound<'a>> {
-        let options = PlanOptions { policy: self.policy, ..PlanOptions::default() };
         let selection = Some((self.selector, machine.profile));
-        Recompute { limits: &machine.limits, options, footprint, selection }
+        Recompute { limits: &machine.limits, options: self.options(), footprint, selection }
     }
 
     /// Plans a graph for a machine.
@@ -96,16 +99,17 @@ pub struct Costs {
 }
 
 impl Costs {
-    fn of<'a>(graph: &Graph, steps: impl IntoIterator<Item = &'a StepCost>) -> Self {
+    fn of<'a>(steps: impl IntoIterator<Item = (&'a Step, &'a StepCost)>) -> Self {
         let mut costs = Self::default();
-        for step in steps {
-            if !step.conversion && graph.nodes[step.node].op.row().family == Family::Gemm {
-                costs.product_ms += 1e3 * step.seconds;
+        for (step, cost) in steps {
+            let ms = 1e3 * cost.seconds;
+            *(if step.conversion { &mut costs.conversion_ms } else { &mut costs.compute_ms }) += ms;
+            if step.shader.starts_with("gemm") {
+                costs.product_ms += ms;
             }
             costs.conversions += usize::from(step.conversion);
-            *(if step.conversion { &mut costs.conversion_ms } else { &mut costs.compute_ms }) += 1e3 * step.seconds;
-            costs.requests += step.requests;
-            costs.cache_bytes += step.cache_bytes;
+            costs.requests += cost.requests;
+            costs.cache_bytes += cost.cache_bytes;
         }
         costs
     }
@@ -190,7 +194,11 @@ impl Cell {
     pub fn new(model: &'static str, graph: &Graph, machine: &Machine, way: Way) -> Result<Self, PlanError> {
         let plan = way.plan(graph, machine)?;
         let predicted = predict(&plan, graph, machine.profile);
-        let attention = |step: &&StepCost| is_attention(&graph.nodes[step.node].name);
+        let steps = || plan.steps.iter().zip(&predicted.steps);
+        // What runs together belongs to attention if a part of it does.
+        let attention = |(step, _): &(&Step, &StepCost)| {
+            step.fused.iter().chain([&step.node]).any(|&node| is_attention(&graph.nodes[node].name))
+        };
         Ok(Self {
             model,
             preset: machine.name,
@@ -200,8 +208,8 @@ impl Cell {
             time_ms: predicted.time_ms,
             time_ms_range: predicted.time_ms_range,
             bytes_moved: predicted.bytes_moved,
-            whole: Costs::of(graph, &predicted.steps),
-            attention: Costs::of(graph, predicted.steps.iter().filter(attention)),
+            whole: Costs::of(steps()),
+            attention: Costs::of(steps().filter(attention)),
             transforms: Transforms::of(&plan),
             memory: Memory::of(&plan),
         })

@@ -1,7 +1,7 @@
 //! What the selectors find, and how long planning takes.
 
 use fblayout::graph::Graph;
-use fblayout::plan::{PlanError, PlanOptions, Policy, Selection, Selector, UpperBound};
+use fblayout::plan::{PlanError, PlanOptions, Planner, Policy, Selection, Selector, UpperBound};
 use fblayout_models::{Config, Options, train_graph};
 use serde::Serialize;
 
@@ -72,6 +72,8 @@ pub struct Times {
     nodes: usize,
     rule: Measured,
     selected: Measured,
+    /// Selected among every tile with whole lanes, not only those that rules C1 to C3 leave.
+    unpruned: Measured,
     /// By a planner that has planned the step of this length.
     replanned: Vec<Replanned>,
 }
@@ -103,16 +105,20 @@ impl Times {
             Ok(train_graph(config, &Options::new(options.batch, seq, options.training))?.model.graph)
         };
         let seen = graph(options.seq)?;
-        let time = |way: Way| -> Result<Measured, Failure> {
-            let once = || timed(|| Ok(way.plan(&seen, machine)?)).map(|(_, ms)| ms);
+        let memory = UpperBound(&machine.limits);
+        let time = |way: Way, unpruned: bool| -> Result<Measured, Failure> {
+            let options = PlanOptions { unpruned, ..way.options() };
+            let plan =
+                || Planner::new(&machine.limits, options, Some((way.selector, machine.profile))).plan(&seen, &memory);
+            let once = || timed(|| Ok(plan()?)).map(|(_, ms)| ms);
             let first = once()?;
             let again = (0..runs.max(1)).map(|_| once()).collect::<Result<Vec<f64>, _>>()?;
             let again = Quantiles::of(&again).ok_or("no plan was timed")?;
             Ok(Measured { first, again })
         };
         // The selected plan is the one that the bar is for, hence first.
-        let (first, rule) = (time(selected)?, time(Way::rule(selected.policy))?);
-        let memory = UpperBound(&machine.limits);
+        let (first, unpruned) = (time(selected, false)?, time(selected, true)?);
+        let rule = time(Way::rule(selected.policy), false)?;
         let replanned = |seq: u32| -> Result<Replanned, Failure> {
             let mut planner = selected.planner(machine);
             planner.plan(&seen, &memory)?;
@@ -126,6 +132,7 @@ impl Times {
             nodes: seen.nodes.len(),
             rule,
             selected: first,
+            unpruned,
             replanned: OTHER_LENGTHS
                 .map(|share| replanned(share(options.seq)))
                 .into_iter()
@@ -137,17 +144,28 @@ impl Times {
 /// Lengths that a step is planned for anew: one that keeps no whole tile, a shorter and a longer one.
 const OTHER_LENGTHS: [fn(u32) -> u32; 3] = [|seq| (seq - 1).max(1), |seq| seq.div_ceil(4), |seq| 2 * seq];
 
-/// S1, S3 and S4 without pipelines.
+/// S1 to S4 without pipelines.
 pub fn plan_times(times: &[Times]) -> Table {
-    let head = ["model", "nodes", "selected: first ms", "median ms", "p90 ms", "rule: first ms", "median ms", "p90 ms"];
+    let head = [
+        "model",
+        "nodes",
+        "selected: first ms",
+        "median ms",
+        "p90 ms",
+        "S2 unpruned: median ms",
+        "rule: first ms",
+        "median ms",
+        "p90 ms",
+    ];
     let other = times.first().map(|t| t.replanned.iter().map(|r| format!("S4 for {} tokens ms", r.seq)).collect());
     let other: Vec<String> = other.unwrap_or_default();
     let mut table = Table::new("plan-times", head.map(str::to_owned).into_iter().chain(other));
-    for Times { model, nodes, rule, selected, replanned, .. } in times {
+    for Times { model, nodes, rule, selected, unpruned, replanned, .. } in times {
         let parts = |m: &Measured| [m.first, m.again.median, m.again.p90].map(short);
         let first = [(*model).to_owned(), nodes.to_string()].into_iter();
         let replanned = replanned.iter().map(|r| short(r.ms));
-        table.row(first.chain(parts(selected)).chain(parts(rule)).chain(replanned));
+        let unpruned = [short(unpruned.again.median)];
+        table.row(first.chain(parts(selected)).chain(unpruned).chain(parts(rule)).chain(replanned));
     }
     table
 }

@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let target = Target::find(&arguments.device, arguments.options())?;
     let options = Options::new(arguments.batch, arguments.seq, arguments.training());
     let model = Model::find(&arguments.model)?;
-    let graph = model.step(&options, arguments.keeps_types())?;
+    let graph = model.graph(&options, arguments.part(), arguments.keeps_types())?;
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
     let mut planner = target.planner(selector)?;
@@ -38,7 +38,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let (graph, plan, recompute) = planned(arguments, &target, &mut planner, graph, selector)?;
     let took = start.elapsed();
     let replan = arguments.replan.map(|seq| {
-        let next = model.step(&Options::new(arguments.batch, seq, arguments.training()), arguments.keeps_types())?;
+        let options = Options::new(arguments.batch, seq, arguments.training());
+        let next = model.graph(&options, arguments.part(), arguments.keeps_types())?;
         Replan::of(&target, &mut planner, [&graph, &next], seq, selector)
     });
 

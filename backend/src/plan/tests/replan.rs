@@ -124,7 +124,8 @@ fn change(before: &Graph, after: &Graph, options: PlanOptions) -> Change {
     Change::of([before, after], &Limits::for_tests(), options, profile("adreno-830"), Selector::ChainDp).unwrap()
 }
 
-const BUFFERS: PlanOptions = PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps };
+const BUFFERS: PlanOptions =
+    PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps, apart: false, unpruned: false };
 
 #[test]
 fn nothing_is_dirty_where_nothing_changes() {

@@ -97,8 +97,8 @@ impl Addressing {
         let mut cut = self.clone();
         // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
         let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
-        for axis in 0..4 {
-            cut.extents[axis] = self.extents[axis].min(reach[axis]);
+        for (axis, most) in reach.into_iter().enumerate() {
+            cut.extents[axis] = self.extents[axis].min(most);
             cut.padded[axis] = cut.extents[axis];
             let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
             let last = cut.extents[axis].saturating_sub(1) / steps;

@@ -15,6 +15,19 @@ fn sample(step: usize) -> impl Iterator<Item = Case> {
     cases::FAMILIES.into_iter().flat_map(move |family| cases::of(family).into_iter().filter(small).step_by(step))
 }
 
+/// Every `step`-th of the fused dispatches; what they compute is another test's concern.
+fn assert_fused(device: &CountedDevice, options: PlanOptions, step: usize) {
+    let mut failures = Vec::new();
+    for case in cases::fused().iter().step_by(step) {
+        let plan = case.plan(device.gpu().limits(), options);
+        let run = plan.and_then(|plan| device.run(plan, &case.data, case.written()));
+        let differences = run.map_or_else(|e| vec![e], |run| run.differences());
+        failures.extend(differences.into_iter().map(|what| format!("{}: {what}", case.name)));
+    }
+    assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(device.gpu().validation_messages(), Vec::<String>::new());
+}
+
 /// Counts agree with the model and results with the oracle.
 fn assert_counts(device: &CountedDevice, options: PlanOptions, step: usize) {
     let cases: Vec<Case> = sample(step).collect();
@@ -38,12 +51,23 @@ fn every_small_case_in_images() {
     assert_counts(&device, PlanOptions { storage: StorageChoice::Image, ..PlanOptions::default() }, 1);
 }
 
+/// With epilogues, and two products in one dispatch.
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn fused_dispatches() {
+    let device = CountedDevice::open(None).expect("a device and modules");
+    for policy in [Policy::Full, Policy::FusedElementwise] {
+        assert_fused(&device, PlanOptions { storage: StorageChoice::Image, policy, ..PlanOptions::default() }, 2);
+    }
+}
+
 /// Rows that lie by themselves: no padding rows, and other ways for products to read.
 #[test]
 #[ignore = "needs the counting modules: ./x counted"]
 fn row_major_homes() {
     let device = CountedDevice::open(None).expect("a device and modules");
-    let options = PlanOptions { storage: StorageChoice::Image, policy: Policy::HonestRowmajor };
+    let options =
+        PlanOptions { storage: StorageChoice::Image, policy: Policy::HonestRowmajor, ..PlanOptions::default() };
     assert_counts(&device, options, 3);
 }
 
@@ -54,6 +78,8 @@ fn schedules_of_wide_subgroups() {
     let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
     let device = CountedDevice::open(Some(LimitsClamp::parse(clamp).expect("a clamp"))).expect("a device and modules");
     for storage in STORAGES {
-        assert_counts(&device, PlanOptions { storage, ..PlanOptions::default() }, 5);
+        let options = PlanOptions { storage, ..PlanOptions::default() };
+        assert_counts(&device, options, 5);
+        assert_fused(&device, options, 7);
     }
 }

@@ -7,7 +7,7 @@ pub use program::Program;
 pub use tensor::Tensor;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{Limits, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
@@ -107,6 +107,8 @@ pub enum Error {
 pub struct Engine {
     gpu: Arc<Gpu>,
     options: EngineOptions,
+    /// What is known from the graphs planned so far.
+    planner: Mutex<Planner<'static>>,
 }
 
 impl Engine {
@@ -118,7 +120,8 @@ impl Engine {
     /// Opens the adapter of this index.
     pub fn open(adapter: usize, options: &EngineOptions) -> Result<Arc<Self>, Error> {
         let gpu = Gpu::open(adapter, &options.gpu)?;
-        Ok(Arc::new(Self { gpu, options: options.clone() }))
+        let planner = Mutex::new(Planner::new(gpu.limits(), options.plan, options.selection));
+        Ok(Arc::new(Self { gpu, options: options.clone(), planner }))
     }
 
     /// The device.
@@ -205,7 +208,8 @@ impl Engine {
             return Ok((Cow::Owned(graph), plan));
         }
         graph.verify()?;
-        let mut planner = Planner::new(self.limits(), self.options.plan, self.options.selection);
+        // What a planner knows is right even where another thread broke off in the midst of it.
+        let mut planner = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
         Ok((Cow::Borrowed(graph), planner.plan(graph, &DeviceMemory(&self.gpu))?))
     }
 

@@ -117,7 +117,7 @@ fn patterns(graph: &Graph, nodes: &[Node]) -> Vec<Pattern> {
 }
 
 /// The axes of a value that axes of a window over it run through.
-fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
+pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
     let first = linear_strides(value);
     let beyond = |b: usize| if b == 3 { elements(value) } else { first[b + 1] };
     let crosses = |a: usize, b: usize| {

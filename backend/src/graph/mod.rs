@@ -24,6 +24,7 @@ pub use access::{Access, Axes};
 pub use array::Array;
 pub use bytes::{BytesError, decode, encode};
 pub use class::Class;
+pub(crate) use class::through;
 pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
 pub use dtype::DType;
 pub use eval::{Contents, eval};

@@ -97,8 +97,8 @@ impl Addressing {
         let mut cut = self.clone();
         // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
         let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
-        for axis in 0..4 {
-            cut.extents[axis] = self.extents[axis].min(reach[axis]);
+        for (axis, reach) in reach.into_iter().enumerate() {
+            cut.extents[axis] = self.extents[axis].min(reach);
             let steps = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
             let last = cut.extents[axis].saturating_sub(1) / steps;
             let [r0, r1, strides @ ..] = self.axes[axis];
@@ -122,7 +122,7 @@ impl Addressing {
             }
         }
         let [x, y] = self.place([0; 4]);
-        Self { pitch: 0, origin: [x % line.width, y % line.height], ..cut }
+        Self { pitch: 0, padded: [0; 4], origin: [x % line.width, y % line.height], ..cut }
     }
 
     /// The places of all indices, counted once: for many questions about a small box.
@@ -146,7 +146,7 @@ impl Addressing {
         let along = |at: usize| {
             let digits = (0..4).filter(|&axis| changing[axis]).flat_map(|axis| {
                 let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis].map(u64::from);
-                let i = Expr::index(axis, self.steps(axis));
+                let i = Expr::index(axis, self.steps(axis, self.extents[axis]));
                 let digits = [i.modulo(r0), i.div(r0).modulo(r1), i.div(r0 * r1)];
                 digits.into_iter().zip([[x0, y0], [x1, y1], [x2, y2]])
             });
@@ -160,11 +160,11 @@ impl Addressing {
         }
     }
 
-    /// Indices of an axis; slots where the lanes are.
-    fn steps(&self, axis: usize) -> u32 {
+    /// Steps of an axis over so many elements; slots where the lanes are.
+    fn steps(&self, axis: usize, extent: u32) -> u32 {
         match self.lane_axis == Some(axis) {
-            true => self.extents[axis].div_ceil(self.dtype.lanes()),
-            false => self.extents[axis],
+            true => extent.div_ceil(self.dtype.lanes()),
+            false => extent,
         }
     }
 
@@ -174,10 +174,7 @@ impl Addressing {
         let (mut slots, mut tiles) = (1, 1);
         let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
         for (axis, extent) in extents.into_iter().enumerate() {
-            let steps = match self.lane_axis == Some(axis) {
-                true => extent.div_ceil(self.dtype.lanes()),
-                false => extent,
-            };
+            let steps = self.steps(axis, extent);
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
             let digits = [(r0, x0, y0), (r1, x1, y1), (1, x2, y2)];
             slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));

@@ -216,11 +216,15 @@ impl Product {
         }
     }
 
-    /// The result, or an extra operand of its shape that the epilogue reads or stores.
+    /// The output, or an extra operand of an epilogue: a texel for each of the result, or four where no texel is along m.
     fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
-        let lanes = vec![spread(0, self.schedule.lanes_m, 4), spread(1, self.schedule.lanes_n, self.schedule.tile_n)];
-        let loads =
-            Loads { lanes, instructions: vec![spread(1, self.schedule.tile_n, 1)], together: self.schedule.tile_n };
+        let Schedule { lanes_m, lanes_n, tile_n, .. } = self.schedule;
+        let lanes = vec![spread(0, lanes_m, 4), spread(1, lanes_n, tile_n)];
+        let mut instructions = vec![spread(1, tile_n, 1)];
+        if at.lane_axis != Some(0) {
+            instructions.insert(0, spread(0, at.extents[0].min(4), 1));
+        }
+        let loads = Loads { lanes, instructions, together: tile_n };
         match access {
             Access::Read => Traffic { requests: load4(at, &at.extents), ..read(at, loads, subgroup) },
             Access::Write | Access::ReadWrite => write(at, loads, subgroup),
@@ -251,7 +255,9 @@ impl Grid<'_> {
                 let bytes = self.touched_bytes(p, touched);
                 let sweeps = self.sweeps(p);
                 let requests = self.loads(p, touched) * (1 + u64::from(at.dtype.quant_texels().is_some()));
-                let changing = if sweeps == 2 { [true, false, false, false] } else { [true; 4] };
+                // Kernels of rows stay in theirs.
+                let along_row = sweeps == 2 || (self.shader, p) == ("cross_entropy", 0);
+                let changing = if along_row { [true, false, false, false] } else { [true; 4] };
                 Traffic { bytes, requests, shared_bytes: sweeps * bytes, changing, ..read(at, loads, self.subgroup) }
             }
             // In place: each quad is loaded and stored, and padding left alone.

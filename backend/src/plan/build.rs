@@ -123,25 +123,18 @@ fn lifetimes(steps: &[Step]) -> Vec<(usize, usize)> {
 }
 
 /// Where a value is found: a storage and the value's axes over its positions.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Bound {
     slot: usize,
     at: Place,
-    /// The node whose copy was not made, when the positions belong to another value.
-    elided: Option<Elided>,
+    /// The copy that was not made, when the positions belong to another value: index into the report's transforms.
+    elided: Option<usize>,
 }
 
 /// An operand where its reader finds it, and what became of the window that it is; nothing to tell of a whole value.
 struct Placed {
     bound: Bound,
     verdict: Option<Verdict>,
-}
-
-#[derive(Clone)]
-struct Elided {
-    /// Index into the report's transforms.
-    transform: usize,
-    label: String,
 }
 
 /// What a dispatch is bound to.
@@ -235,7 +228,7 @@ impl<'a> Builder<'a> {
         let label = format!("{names} {}", graph.nodes[last].name);
         let operands = || group.products().flat_map(|at| &graph.nodes[at].inputs);
         let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
-        let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound.clone()).collect();
+        let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound).collect();
         let mut extras = Vec::with_capacity(reads.len() + writes.len());
         for Extra { operand, shape: of, map } in &reads {
             let read = self.placed(operand, &label)?;
@@ -243,7 +236,7 @@ impl<'a> Builder<'a> {
             let Some(Ok(at)) = repeated.map(|place| self.lowerings.window(place, shape, *map, 0)) else {
                 return Ok(false);
             };
-            extras.push(Bound { at, ..read.bound.clone() });
+            extras.push(Bound { at, ..read.bound });
             placed.push(read);
         }
         for &(value, map) in &writes {
@@ -293,7 +286,7 @@ impl<'a> Builder<'a> {
     }
 
     fn node(&mut self, node: &Node) -> Result<(), PlanError> {
-        let label = format!("{} {}", node.op.row().name, node.name);
+        let label = [node.op.row().name, " ", &node.name].concat();
         if node.op == Op::Copy && self.elide(node, &label)? {
             return Ok(());
         }
@@ -362,8 +355,7 @@ impl<'a> Builder<'a> {
         let Placed { bound: source, verdict } = self.window(input, label)?;
         self.record(input, label, verdict);
         let window = self.lowerings.window(source.at, to.shape, graph::linear_strides(&to.shape), 0);
-        let elided = Elided { transform: self.transforms.len(), label: label.to_owned() };
-        let bound = window.map(|at| Bound { slot: source.slot, at, elided: Some(elided) });
+        let bound = window.map(|at| Bound { slot: source.slot, at, elided: Some(self.transforms.len()) });
         // A reader may yet need the copy made, from the very positions that stand for it.
         match bound.and_then(|bound| self.copyable(&bound, to).map(|()| bound)) {
             Ok(bound) => {
@@ -387,7 +379,7 @@ impl<'a> Builder<'a> {
     /// An operand as coordinates, where any R-Tile allows it.
     fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
         if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(Placed { bound: bound.clone(), verdict: None });
+            return Ok(Placed { bound: *bound, verdict: None });
         }
         let bound = self.value(input.value)?;
         if input.is_whole(&self.get(input.value).shape) {
@@ -397,7 +389,7 @@ impl<'a> Builder<'a> {
             let at = lowerings.window(bound.at, input.shape, input.strides, input.offset)?;
             Ok(Placed { bound: Bound { at, ..bound }, verdict: Some(Verdict::Eliminated) })
         };
-        let why: String = match seen(self.lowerings, bound.clone()) {
+        let why: String = match seen(self.lowerings, bound) {
             Ok(placed) => return Ok(placed),
             Err(why) => why,
         };
@@ -435,7 +427,7 @@ impl<'a> Builder<'a> {
             return Ok(Placed { bound: self.materialise(input.value, why)?, verdict: None });
         }
         if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(Placed { bound: bound.clone(), verdict: None });
+            return Ok(Placed { bound: *bound, verdict: None });
         }
         let dtype = self.get(input.value).dtype;
         let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?;
@@ -454,7 +446,7 @@ impl<'a> Builder<'a> {
     /// A window that was copied. Later readers share the copy, unless the value changes in between.
     fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
         if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
-            self.dense_windows.insert(*input, bound.clone());
+            self.dense_windows.insert(*input, bound);
         }
         Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
     }
@@ -462,11 +454,12 @@ impl<'a> Builder<'a> {
     /// Makes the copy that was elided, now that a reader cannot do without.
     fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
         let source = self.value(value)?;
-        let Some(elided) = source.elided.clone() else { return Ok(source) };
+        let Some(elided) = source.elided else { return Ok(source) };
         let home = self.ladder.home(self.lowerings, value, None)?;
-        let bound = self.copy_to(&source, home, &elided.label)?;
-        self.transforms[elided.transform].verdict = Verdict::Explicit(why.to_owned());
-        self.values[value.index()] = Some(bound.clone());
+        let label = self.transforms[elided].node.clone();
+        let bound = self.copy_to(&source, home, &label)?;
+        self.transforms[elided].verdict = Verdict::Explicit(why.to_owned());
+        self.values[value.index()] = Some(bound);
         Ok(bound)
     }
 
@@ -481,11 +474,11 @@ impl<'a> Builder<'a> {
 
     /// The home of a value met for the first time.
     fn value(&mut self, id: ValueId) -> Result<Bound, PlanError> {
-        if let Some(bound) = &self.values[id.index()] {
-            return Ok(bound.clone());
+        if let Some(bound) = self.values[id.index()] {
+            return Ok(bound);
         }
         let bound = self.allocate(id)?;
-        self.values[id.index()] = Some(bound.clone());
+        self.values[id.index()] = Some(bound);
         Ok(bound)
     }
 

@@ -81,6 +81,11 @@ impl Lowerings {
         })
     }
 
+    /// The operand at a place.
+    pub fn operand(&self, place: Place) -> &Operand {
+        &self.operands[place.0 as usize]
+    }
+
     /// The home of a tensor, with this tile where one is chosen.
     pub fn home(&mut self, desc: Desc, tile: Option<Tile>) -> Result<Homed, PlanError> {
         if let Some(known) = self.homes.get(&(desc, tile)) {
@@ -172,11 +177,6 @@ impl Lowerings {
         let lowered = lowered.map(Arc::new).map_err(|r| r.0);
         self.lowered.insert(key, lowered.clone());
         lowered
-    }
-
-    /// What is at a place.
-    pub fn operand(&self, place: Place) -> &Operand {
-        &self.operands[place.0 as usize]
     }
 
     /// A place repeated along axes where it has one element and `shape` has more.

@@ -3,6 +3,7 @@
 mod candidates;
 mod model;
 mod plan;
+mod replan;
 mod target;
 mod units;
 

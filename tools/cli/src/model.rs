@@ -3,7 +3,16 @@
 use std::path::Path;
 
 use fblayout::graph::Graph;
-use fblayout_models::{Config, Gguf, GgufError, Options, train_graph};
+use fblayout_models::{Config, Gguf, GgufError, Options, loss_graph, train_graph};
+
+/// Which part of a step a graph is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it: loss, gradients, updates.
+    Step,
+    /// The forward pass and its loss.
+    Forward,
+}
 
 /// A model, and the file that it was read from.
 pub struct Model {
@@ -29,8 +38,12 @@ impl Model {
     }
 
     /// The graph of a training step. With `keep_types` the frozen matrices of a file have its own element types.
-    pub fn step(&self, options: &Options, keep_types: bool) -> Result<Graph, String> {
-        let mut model = train_graph(&self.config, options).map_err(|e| e.to_string())?.model;
+    pub fn graph(&self, options: &Options, part: Part, keep_types: bool) -> Result<Graph, String> {
+        let model = match part {
+            Part::Step => train_graph(&self.config, options).map(|step| step.model),
+            Part::Forward => loss_graph(&self.config, options),
+        };
+        let mut model = model.map_err(|e| e.to_string())?;
         if let Some(file) = &self.file {
             file.check(&model).map_err(|e| format!("--model: {e}"))?;
             if keep_types {

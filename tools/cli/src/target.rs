@@ -6,12 +6,15 @@ use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{
-    Budget, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selection, Selector,
-    UpperBound,
+    Budget, Change, ChangeError, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten,
+    Selection, Selector, UpperBound,
 };
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
+
+/// Plans one graph after the other.
+pub type Plans<'a> = dyn FnMut(&Graph) -> Result<Plan, Box<dyn std::error::Error>> + 'a;
 
 /// A device to plan for.
 pub enum Target {
@@ -41,16 +44,34 @@ impl Target {
         Ok(Self::Limits { limits: clamp.complete(&Limits::USUAL), options: plan, profile })
     }
 
-    /// Plans a graph as the engine would before it records it. Selectors other than the rule need to know what the machine does.
-    pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
+    /// Plans graphs as the engine would before it records them, each with what is known from the ones before. Selectors other than the
+    /// rule need to know what the machine does.
+    pub fn planner(&self, selector: Selector) -> Result<Box<Plans<'_>>, Box<dyn std::error::Error>> {
         self.check(selector)?;
-        graph.verify()?;
         match self {
-            Self::Present(engine) => Ok(engine.plan(graph)?),
+            Self::Present(engine) => Ok(Box::new(|graph| Ok(engine.plan(graph)?))),
             Self::Limits { limits, options, profile } => {
-                let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
-                Ok(Planner::new(limits, *options, selection).plan(graph, footprint)?)
+                let mut planner = Planner::new(limits, *options, profile.map(|profile| (selector, profile)));
+                Ok(Box::new(move |graph| {
+                    graph.verify()?;
+                    Ok(planner.plan(graph, &UpperBound(limits))?)
+                }))
             }
+        }
+    }
+
+    /// Plans one graph.
+    pub fn plan(&self, graph: &Graph, selector: Selector) -> Result<Plan, Box<dyn std::error::Error>> {
+        self.planner(selector)?(graph)
+    }
+
+    /// What other extents do to the selection, where the machine's speed is known.
+    pub fn change(&self, graphs: [&Graph; 2], selector: Selector) -> Result<Option<Change>, ChangeError> {
+        match self {
+            Self::Limits { limits, options, profile: Some(profile) } => {
+                Change::of(graphs, limits, *options, profile, selector).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 

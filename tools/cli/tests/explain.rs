@@ -102,6 +102,18 @@ fn a_fused_node_is_explained_where_it_is_done() {
     assert!(text(&fused).contains("is done within RMS_NORM+MUL"));
 }
 
+/// Results follow each other in one storage; each dispatch names the one that it finds and the one that it leaves.
+#[test]
+fn results_in_place_have_their_own_names() {
+    let told = explained("blk.3.attn_residual");
+    let tensors = told["dispatches"][0]["tensors"].as_array().expect("a list");
+    let names = |access: &str| -> Vec<&str> {
+        tensors.iter().filter(|t| t["access"] == access).map(|t| t["name"].as_str().expect("a name")).collect()
+    };
+    assert_eq!(names("writes"), ["blk.3.attn_residual"], "{told}");
+    assert_eq!(names("reads"), ["blk.2.ffn_residual", "blk.3.post_attention_norm"], "{told}");
+}
+
 #[test]
 fn names_that_fit_several_or_no_nodes_are_told() {
     let with = |node: &str| refusal(&[&STEP[..], &["--explain", node]].concat());

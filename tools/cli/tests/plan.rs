@@ -120,6 +120,39 @@ fn training_everything_takes_more_memory() {
     assert!(peak(&["--base", "q4_1"]) < lora);
 }
 
+/// A budget is met exactly when there is a plan for it; the refusal names one that is met.
+#[test]
+fn recomputing_meets_budgets_down_to_the_smallest() {
+    let step = ["--model", "llama-3.2-1b", "--seq", "256", "--device", "adreno-830", "--selector", "rule"];
+    let told = |extra: &[&str]| json(&[&step[..], extra].concat());
+    let refused = |extra: &[&str]| refusal(&[&step[..], extra].concat());
+    let number = |told: &Value, key: &str| told[key].as_u64().unwrap_or_else(|| panic!("{key} in {told}"));
+    let peak = |told: &Value| number(told, "peak_bytes");
+    let free = json(&step);
+    assert!(free["recompute"].is_null() && number(&free, "in_place") > 0 && number(&free, "in_place_bytes") > 0);
+    assert!((1.0..1.02).contains(&free["fragmentation"].as_f64().expect("a number")));
+    let least = told(&["--recompute"]);
+    let recompute = &least["recompute"];
+    assert_eq!(peak(&free) - peak(&least), number(recompute, "bytes_saved"));
+    assert!(number(recompute, "nodes") > 0 && number(recompute, "flops") > 0, "{recompute}");
+    let simulated: Vec<f64> =
+        recompute["simulated_ms"].as_array().expect("two times").iter().filter_map(Value::as_f64).collect();
+    assert!(simulated[0] < simulated[1], "{recompute}");
+
+    let between = (peak(&free) + peak(&least)) / 2;
+    for budget in [peak(&least), between, peak(&free)] {
+        let told = told(&["--recompute", "--budget", &budget.to_string()]);
+        assert!(peak(&told) <= budget, "{budget}");
+        assert!(number(&told["recompute"], "flops") <= number(recompute, "flops"));
+    }
+    let why = refused(&["--recompute", "--budget", &(peak(&least) - 1).to_string()]);
+    assert!(why.contains(&peak(&least).to_string()) && why.contains("budget"), "{why}");
+    let why = refused(&["--budget", &between.to_string()]);
+    assert!(why.contains(&between.to_string()) && why.contains(&peak(&free).to_string()), "{why}");
+    told(&["--budget", "1024 GiB"]);
+    assert!(refused(&["--budget", "4 apples"]).contains("MiB"));
+}
+
 #[test]
 fn policies_differ_in_what_they_move() {
     let explicit = |policy: &str| {

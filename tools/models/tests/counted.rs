@@ -38,7 +38,7 @@ fn assert_policies(device: &CountedDevice, config: &Config, training: Training) 
     for (name, policy) in Policy::ALL {
         let what = format!("{} {training:?} {name}", config.name);
         // Images compile faster; single ops are counted in buffers as well.
-        let options = PlanOptions { storage: StorageChoice::Image, policy };
+        let options = PlanOptions { storage: StorageChoice::Image, policy, ..PlanOptions::default() };
         let plan = device.plan(graph, options).unwrap_or_else(|e| panic!("{what}: {e}"));
         let predicted = predict(&plan, graph, profile);
         let run = device.run(plan, &data, &[loss]).unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -122,7 +122,7 @@ fn stored_results_are_covered() {
     let epilogue =
         Epilogue { steps: vec![step(Op::Unary(Unary::Neg), &[Source::Result(0)])], store_root: Some(0), extras: 1 };
     let op = Op::Unary(Unary::Silu);
-    let lowered = lower_fused(&Fused::new(op, epilogue), &[x.clone()], &x, &[stored], &limits(8)).unwrap();
+    let lowered = lower_fused(&Fused::new(op, epilogue), std::slice::from_ref(&x), &x, &[stored], &limits(8)).unwrap();
     let dispatch = &lowered.dispatches[0];
     assert_eq!(dispatch.args[2], (Arg::Extra(0), Access::Write));
     let grid: Vec<u32> = (5..9).map(|id| dispatch.constants.iter().find(|c| c.0 == id).unwrap().1).collect();
@@ -162,7 +162,7 @@ fn refusals_name_what_breaks_which_rule() {
     let view = (1..4).fold(row.view.clone(), |view, axis| view.repeat_whole(axis, S[axis]).unwrap());
     let repeated = Operand { view, ..row };
     let stored = Epilogue { store_root: Some(0), extras: 1, ..Epilogue::default() };
-    assert_eq!(refusal(stored, &[repeated.clone()]), "extra operand 0: axis 1 is a broadcast, which cannot be written");
+    assert_eq!(refusal(stored, std::slice::from_ref(&repeated)), "extra operand 0: axis 1 is a broadcast, which cannot be written");
     fused(neg, &[f32s(S)], plus(), &[repeated], &limits(8)).expect("what is read may repeat");
 
     let few = Limits { max_storage_bindings: 4, ..limits(8) };

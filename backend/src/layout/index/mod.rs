@@ -121,7 +121,7 @@ impl Expr {
             Kind::ShiftRight(x, by) => wrap(at(x) >> by),
             Kind::Low(x, count) => wrap(at(x) & ((1 << count) - 1)),
             Kind::MulHigh { x, multiplier, shift } => {
-                wrap((u128::from(at(x)) * u128::from(*multiplier) >> shift) as u64)
+                wrap(((u128::from(at(x)) * u128::from(*multiplier)) >> shift) as u64)
             }
         }
     }

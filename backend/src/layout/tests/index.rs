@@ -91,7 +91,7 @@ fn l9_division_by_multiplication_is_exact() {
         let x = Expr::index(0, extent);
         for by in (1..=64).chain([127, 129, 1000, 32_767, 65_535]) {
             let (quotient, remainder) = (x.div(by).machine(), x.modulo(by).machine());
-            let all = if by < 8 || by > 64 { 1 } else { 61 };
+            let all = if (8..=64).contains(&by) { 61 } else { 1 };
             for i in (0..extent).step_by(all).chain([extent - 1]) {
                 assert_eq!(u64::from(quotient.evaluate(&[i], 32)), u64::from(i) / by);
                 assert_eq!(u64::from(remainder.evaluate(&[i], 32)), u64::from(i) % by);

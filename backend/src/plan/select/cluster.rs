@@ -68,7 +68,7 @@ impl Cluster {
     /// The cluster of a node, or of the group that runs there.
     pub fn new(frame: &Frame<'_>, node: usize, lowerings: &mut Lowerings) -> Self {
         let mut cluster =
-            Self { key: Vec::with_capacity(64), nodes: Vec::new(), group: None, values: Vec::new(), free: Vec::new() };
+            Self { key: Vec::with_capacity(128), nodes: Vec::new(), group: None, values: Vec::new(), free: Vec::new() };
         match frame.groups.at(node) {
             None => cluster.add(frame, node, lowerings),
             Some(group) => {

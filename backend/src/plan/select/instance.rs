@@ -88,6 +88,20 @@ impl Instance {
         self.tensors.iter().position(|&id| id == value)
     }
 
+    /// The tiles of a choice.
+    pub fn tiles(&self, assignment: &[usize]) -> impl Iterator<Item = (ValueId, Tile)> {
+        self.tensors.iter().zip(&self.problem.variables).zip(assignment).map(|((&id, v), &i)| (id, v.tiles[i]))
+    }
+
+    /// Leaves tensors only the tiles that they have here, where they can have them.
+    pub fn keep(&mut self, tiles: &HashMap<ValueId, Tile>) {
+        for (id, Variable { tiles: own, costs, .. }) in self.tensors.iter().zip(&mut self.problem.variables) {
+            let Some(kept) = tiles.get(id).filter(|kept| own.contains(kept)) else { continue };
+            let others = own.iter().zip(costs).filter(|(tile, _)| *tile != kept);
+            others.for_each(|(_, cost)| *cost = f64::INFINITY);
+        }
+    }
+
     /// The layouts of a choice, where they are not the rule's.
     pub fn layouts(&self, assignment: &[usize]) -> Layouts {
         let chosen = self.tensors.iter().zip(&self.problem.variables).zip(assignment).filter(|&(_, &i)| i > 0);
@@ -100,7 +114,7 @@ impl Instance {
 pub(super) struct Choices(HashMap<Desc, Arc<[Tile]>>);
 
 impl Choices {
-    fn of(&mut self, desc: Desc, lowerings: &mut Lowerings, profile: &Profile) -> Arc<[Tile]> {
+    pub fn of(&mut self, desc: Desc, lowerings: &mut Lowerings, profile: &Profile) -> Arc<[Tile]> {
         if let Some(known) = self.0.get(&desc) {
             return Arc::clone(known);
         }

@@ -14,12 +14,13 @@ mod problem;
 mod tests;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 pub use certificate::Certificate;
 pub use choice::Choice;
 
 use crate::device::{Case, Limits, Profile};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Desc, Graph, ValueId};
 
 use super::build::Draft;
 use super::cost::Prices;
@@ -133,6 +134,11 @@ impl<'p> Tables<'p> {
         }
     }
 
+    /// The tiles that a tensor can have, the rule's first.
+    pub fn tiles(&mut self, desc: Desc, lowerings: &mut Lowerings) -> Arc<[Tile]> {
+        self.tiles.of(desc, lowerings, self.profile)
+    }
+
     /// The machine.
     pub fn profile(&self) -> &'p Profile {
         self.profile
@@ -152,6 +158,35 @@ impl<'p> Tables<'p> {
         let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
         let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&self.prices.of(graph, draft.steps()));
         (seconds(&chosen) < seconds(rule)).then_some(chosen)
+    }
+}
+
+/// The problem of a graph, to be solved one way or another.
+pub(super) struct Selecting(Instance);
+
+impl Selecting {
+    /// Reads the problem off a graph.
+    pub fn new(graph: &Graph, lowerings: &mut Lowerings, tables: &mut Tables<'_>) -> Result<Self, PlanError> {
+        let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
+        let rule = Draft::new(graph, lowerings, &Layouts::default(), &groups)?;
+        Instance::new(graph, &groups, rule.steps(), lowerings, tables).map(Self)
+    }
+
+    /// The tile that every tensor with a choice gets.
+    pub fn tiles(&self, selector: Selector) -> HashMap<ValueId, Tile> {
+        self.0.tiles(&selector.solve(&self.0.problem).assignment).collect()
+    }
+
+    /// Simulated seconds of what a selector chooses, and what no choice is below.
+    pub fn cost(&self, selector: Selector) -> (f64, f64) {
+        let Solution { cost, lower_bound, .. } = selector.solve(&self.0.problem);
+        (self.0.rule + cost, self.0.rule + lower_bound)
+    }
+
+    /// The problem in which these tensors have these tiles, where they can.
+    pub fn keeping(mut self, tiles: &HashMap<ValueId, Tile>) -> Self {
+        self.0.keep(tiles);
+        self
     }
 }
 

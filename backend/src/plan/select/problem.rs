@@ -1,5 +1,6 @@
 //! The abstract problem: one layout for each tensor, so that the sum of costs is least. Plain data, no graph.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ pub(super) struct Variable {
     pub weight: u64,
     /// Layouts to choose from; the first is what the rule prescribes.
     pub tiles: Arc<[Tile]>,
-    /// Cost of each, in seconds. Finite.
+    /// Cost of each, in seconds; infinite for a layout that is ruled out, never for all.
     pub costs: Vec<f64>,
 }
 
@@ -65,10 +66,10 @@ impl Problem {
     }
 
     /// The costs of a pair, seen from `a`; nothing if it is not coupled.
-    pub fn coupled(&self, a: usize, b: usize) -> Option<Vec<f64>> {
+    pub fn coupled(&self, a: usize, b: usize) -> Option<Cow<'_, [f64]>> {
         match a < b {
-            true => self.edges.get(&(a, b)).cloned(),
-            false => self.edges.get(&(b, a)).map(|costs| transposed(costs, self.size(a))),
+            true => self.edges.get(&(a, b)).map(|costs| costs.as_slice().into()),
+            false => self.edges.get(&(b, a)).map(|costs| transposed(costs, self.size(a)).into()),
         }
     }
 

@@ -8,6 +8,8 @@ use fblayout::graph::DType;
 use fblayout::plan::{Budget, PlanOptions, Policy, Selector, StorageChoice};
 use fblayout_models::{MODELS, Training};
 
+use crate::model::Part;
+
 #[derive(Args)]
 pub struct Arguments {
     #[arg(long, help = format!("{}, or the path of a GGUF file", MODELS.map(|m| m.name).join(", ")))]
@@ -24,6 +26,9 @@ pub struct Arguments {
     /// Train every parameter, in F32
     #[arg(long)]
     pub full: bool,
+    /// Plan the forward pass and its loss alone, as for inference
+    #[arg(long)]
+    pub forward: bool,
     /// Element type of the matrices that LoRA leaves frozen; a file's own where it is a file's model, else f16
     #[arg(long, value_enum, conflicts_with = "full")]
     pub base: Option<Base>,
@@ -45,6 +50,9 @@ pub struct Arguments {
     /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
     #[arg(long)]
     pub no_pruning: bool,
+    /// Plan again for sequences of so many tokens, with what is known from the first plan
+    #[arg(long, value_name = "SEQ", conflicts_with = "recompute")]
+    pub replan: Option<u32>,
     /// Compute values again instead of keeping them, until the step takes no more than --budget; without one, as little as it can
     #[arg(long)]
     pub recompute: bool,
@@ -89,6 +97,11 @@ impl Arguments {
         let Self { rank, base, .. } = *self;
         let base = base.unwrap_or(Base::F16).into();
         if self.full { Training::Full } else { Training::Lora { rank, alpha: rank as f32, base } }
+    }
+
+    /// What of a step is planned.
+    pub fn part(&self) -> Part {
+        if self.forward { Part::Forward } else { Part::Step }
     }
 
     /// Whether the matrices of a file's model have the file's types.

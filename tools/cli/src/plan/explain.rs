@@ -154,7 +154,7 @@ fn dispatch(known: &Known<'_>, at: usize) -> Dispatch {
                 Access::Write => "writes",
                 Access::ReadWrite => "updates",
             },
-            name: tensor.name.clone(),
+            name: tensor.name_at(at, access).to_owned(),
             role: tensor.role,
             dtype,
             shape: tensor.shape,

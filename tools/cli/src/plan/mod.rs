@@ -20,7 +20,8 @@ use fblayout_models::Options;
 
 use crate::candidates::Tally;
 use crate::model::Model;
-use crate::target::Target;
+use crate::replan::Replan;
+use crate::target::{Plans, Target};
 use explain::{Explanation, Known};
 use told::Told;
 
@@ -28,12 +29,19 @@ use told::Told;
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let target = Target::find(&arguments.device, arguments.options())?;
     let options = Options::new(arguments.batch, arguments.seq, arguments.training());
-    let graph = Model::find(&arguments.model)?.step(&options, arguments.keeps_types())?;
+    let model = Model::find(&arguments.model)?;
+    let graph = model.graph(&options, arguments.part(), arguments.keeps_types())?;
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
+    let mut planner = target.planner(selector)?;
     let start = Instant::now();
-    let (graph, plan, recompute) = planned(arguments, &target, graph, selector)?;
+    let (graph, plan, recompute) = planned(arguments, &target, &mut planner, graph, selector)?;
     let took = start.elapsed();
+    let replan = arguments.replan.map(|seq| {
+        let options = Options::new(arguments.batch, seq, arguments.training());
+        let next = model.graph(&options, arguments.part(), arguments.keeps_types())?;
+        Replan::of(&target, &mut planner, [&graph, &next], seq, selector)
+    });
 
     let pruning = !arguments.no_pruning;
     let predicted = profile.map(|profile| predict(&plan, &graph, profile));
@@ -50,6 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         predicted: predicted.clone(),
         selector,
         recompute,
+        replan: replan.transpose()?,
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
     if let Some(path) = &arguments.html {
@@ -68,6 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 fn planned(
     arguments: &Arguments,
     target: &Target,
+    planner: &mut Plans<'_>,
     graph: Graph,
     selector: Selector,
 ) -> Result<(Graph, Plan, Option<Recomputed>), Box<dyn std::error::Error>> {
@@ -75,7 +85,7 @@ fn planned(
         let Rewritten { graph, plan, recomputed } = target.recompute(&graph, selector, arguments.budget)?;
         return Ok((graph, plan, Some(recomputed)));
     }
-    let plan = target.plan(&graph, selector)?;
+    let plan = planner(&graph)?;
     let takes = plan.report.total_bytes();
     match arguments.budget {
         Some(Budget(budget)) if takes > budget => {

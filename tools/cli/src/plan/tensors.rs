@@ -11,14 +11,23 @@ use crate::target::Target;
 /// What a storage holds.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Name of the value, or of the node that fills it.
-    pub name: String,
+    /// Names by the step that writes what they name, in order; the first holds for reads before any write as well.
+    names: Vec<(usize, String)>,
     /// Why it exists.
     pub role: Role,
     /// Extents.
     pub shape: Shape,
     /// Memory it takes, with what the device adds.
     pub bytes: u64,
+}
+
+impl Tensor {
+    /// What a step finds or leaves here: results may follow each other in one storage.
+    pub fn name_at(&self, step: usize, access: Access) -> &str {
+        let end = if access == Access::Read { step } else { step + 1 };
+        let written = self.names.partition_point(|&(at, _)| at < end);
+        self.names.get(written.saturating_sub(1)).map_or("", |(_, name)| name)
+    }
 }
 
 /// Why a storage exists.
@@ -39,38 +48,43 @@ pub enum Role {
 
 /// The tensors of a plan's slots, in their order.
 pub fn tensors(graph: &Graph, plan: &Plan, target: &Target) -> Result<Vec<Tensor>, String> {
-    let writes = writers(plan);
-    let tensor = |(i, slot): (usize, &Slot)| {
+    let writers = writers(plan);
+    let tensor = |(slot, writers): (&Slot, &Vec<usize>)| {
         let mut shape = [1; 4];
         shape.iter_mut().zip(slot.home.layout.extents()).for_each(|(n, extent)| *n = extent);
-        let (name, role) = match (slot.owner, writes[i]) {
-            (Owner::External(id), _) => (graph.values[id.index()].name.clone(), Role::External),
-            (Owner::Kept(id), _) => (graph.values[id.index()].name.clone(), Role::Kept),
-            (Owner::Arena { .. }, None) => ("unused".to_owned(), Role::Scratch),
-            (Owner::Arena { .. }, Some(at)) => {
-                let step = &plan.steps[at];
-                let node = &graph.nodes[step.node];
-                let name = node.name.clone();
-                let private = plan.steps[slot.live.1].node == step.node;
-                match graph.values[node.output.index()].shape == shape {
-                    _ if step.conversion => (name, Role::Copy),
-                    false if private => (name, Role::Scratch),
-                    _ => (name, Role::Computed),
-                }
-            }
+        let named = |&at: &usize| (at, graph.nodes[plan.steps[at].node].name.clone());
+        let (names, role) = match slot.owner {
+            Owner::External(id) => (vec![(0, graph.values[id.index()].name.clone())], Role::External),
+            Owner::Kept(id) => (vec![(0, graph.values[id.index()].name.clone())], Role::Kept),
+            Owner::Arena { .. } => (
+                writers.iter().map(named).collect(),
+                writers.first().map_or(Role::Scratch, |&at| role(graph, plan, slot, shape, at)),
+            ),
         };
-        Ok(Tensor { name, role, shape, bytes: target.bytes(&slot.home)? })
+        Ok(Tensor { names, role, shape, bytes: target.bytes(&slot.home)? })
     };
-    plan.slots.iter().enumerate().map(tensor).collect()
+    plan.slots.iter().zip(&writers).map(tensor).collect()
 }
 
-/// The step that writes each slot first.
-fn writers(plan: &Plan) -> Vec<Option<usize>> {
-    let mut writers = vec![None; plan.slots.len()];
+/// What a storage of the arena is for that a step writes first.
+fn role(graph: &Graph, plan: &Plan, slot: &Slot, shape: Shape, at: usize) -> Role {
+    let step = &plan.steps[at];
+    let is_private = plan.steps[slot.live.1].node == step.node;
+    let is_result = graph.values[graph.nodes[step.node].output.index()].shape == shape;
+    match step.conversion {
+        true => Role::Copy,
+        false if is_private && !is_result => Role::Scratch,
+        false => Role::Computed,
+    }
+}
+
+/// The steps that write each slot.
+fn writers(plan: &Plan) -> Vec<Vec<usize>> {
+    let mut writers = vec![Vec::new(); plan.slots.len()];
     for (at, step) in plan.steps.iter().enumerate() {
         for &(slot, access) in &step.args {
-            if access != Access::Read && writers[slot].is_none() {
-                writers[slot] = Some(at);
+            if access != Access::Read && writers[slot].last() != Some(&at) {
+                writers[slot].push(at);
             }
         }
     }
@@ -118,7 +132,7 @@ pub fn place(slot: &Slot, bytes: u64) -> String {
         Owner::External(_) => "memory of its own, outside the plan".to_owned(),
         Owner::Kept(_) => "memory of its own, kept after the run".to_owned(),
         Owner::Arena { offset } => {
-            format!("{} arena, bytes {offset} to {}", storage(slot.home.kind), offset + bytes)
+            format!("arena, bytes {offset} to {}", offset + bytes)
         }
     }
 }

@@ -20,6 +20,9 @@ impl Told<'_> {
             mib(self.peak_bytes)
         );
         text += &format!("\n{}", self.transforms.denominators);
+        if let Some(replan) = &self.replan {
+            text += &format!("\n{replan}");
+        }
         if let Some(recompute) = &self.recompute {
             text += &format!("\n{recompute}");
         }

@@ -14,6 +14,7 @@ use super::explain::Explanation;
 use super::pruning::Pruning;
 use super::tensors::first_word;
 use crate::candidates::Tally;
+use crate::replan::Replan;
 use crate::target::Target;
 
 /// What is told of a plan; the JSON form.
@@ -33,6 +34,9 @@ pub struct Told<'a> {
     pub barriers: usize,
     /// From the graph to the plan: checks, layouts, kernels' constants, memory, barriers. No pipeline is made.
     pub plan_ms: f64,
+    /// The plan for another length, if one is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replan: Option<Replan>,
     pub transforms: Transforms<'a>,
     /// Everything that lives at once: weights and state, results, arenas.
     pub peak_bytes: u64,
@@ -127,6 +131,7 @@ impl<'a> Told<'a> {
             in_place: report.in_place,
             in_place_bytes: report.in_place_bytes,
             recompute: None,
+            replan: None,
             predicted: None,
             selection: None,
             candidates: None,

@@ -1,4 +1,4 @@
-//! Bytes alive in the arenas at every dispatch, against what the arenas take.
+//! Bytes alive in the arena at every dispatch, against what the arena takes.
 
 use fblayout::plan::Owner;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Chart {
     bottom: f64,
     /// Outline of the bytes alive.
     area: String,
-    /// Bytes of the arenas, and where they are drawn.
+    /// Bytes of the arena, and where they are drawn.
     arena: Tick,
     /// The fullest dispatch.
     peak: Tick,
@@ -44,7 +44,7 @@ impl Chart {
     pub fn new(known: &Known<'_>, target: &Target) -> Self {
         let plan = known.plan;
         let alive = alive(known);
-        let arena = plan.arena;
+        let arena: u64 = plan.arena.iter().sum();
         let most = alive.iter().copied().max().unwrap_or(0).max(arena).max(1) as f64;
         let x = |step: f64| round(LEFT + (WIDTH - LEFT) * step / alive.len().max(1) as f64);
         let y = |bytes: f64| round(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * bytes / most);
@@ -66,7 +66,7 @@ impl Chart {
             left: LEFT,
             bottom: y(0.0),
             area,
-            arena: Tick { at: y(arena as f64), text: format!("arenas: {}", units::bytes(arena)) },
+            arena: Tick { at: y(arena as f64), text: format!("arena: {}", units::bytes(arena)) },
             peak: Tick { at: x(at as f64 + 0.5), text: format!("{} at {at} {step}", units::bytes(*bytes)) },
             peak_y: y(*bytes as f64),
             peak_left: at > alive.len() / 2,
@@ -81,14 +81,15 @@ impl Chart {
                 })
                 .collect(),
             note: format!(
-                "Sizes {certainty}. Without sharing memory all results would take {}.",
-                units::bytes(plan.report.unaliased_bytes)
+                "Sizes {certainty}. Without sharing memory all results would take {}; {} of them are in the storage of an operand.",
+                units::bytes(plan.report.unaliased_bytes),
+                plan.report.in_place
             ),
         }
     }
 }
 
-/// Bytes alive in the arenas at each dispatch.
+/// Bytes alive in the arena at each dispatch.
 fn alive(known: &Known<'_>) -> Vec<u64> {
     let mut change = vec![0i128; known.plan.steps.len() + 1];
     for (slot, tensor) in known.plan.slots.iter().zip(known.tensors) {

@@ -117,7 +117,7 @@ fn figures_of(target: &Target, graph: &Graph, told: &Told<'_>) -> Result<Figures
         dispatches: report.dispatches,
         conversions: moved.len(),
         moved: moved.iter().sum(),
-        peak: report.external_bytes + report.kept_bytes + report.arena_bytes,
+        peak: report.total_bytes(),
         plan_seconds,
     })
 }

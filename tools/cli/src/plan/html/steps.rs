@@ -315,10 +315,10 @@ fn silent_line(known: &Known<'_>, at: usize, within: Option<usize>, transforms: 
 fn line(known: &Known<'_>, at: usize, transforms: &[usize]) -> Line {
     let step = &known.plan.steps[at];
     let node = &known.graph.nodes[step.node];
-    let glyph = |(p, &(slot, _)): (usize, &(usize, Access))| {
+    let glyph = |(p, &(slot, access)): (usize, &(usize, Access))| {
         let tensor = &known.tensors[slot];
-        let at = Addressing::of(&step.constants, p as u32);
-        Glyph::new(&known.plan.slots[slot], tensor, &short(&tensor.name), at.as_ref())
+        let found = Addressing::of(&step.constants, p as u32);
+        Glyph::new(&known.plan.slots[slot], tensor, &short(tensor.name_at(at, access)), found.as_ref())
     };
     let of = |wanted: &dyn Fn(Access) -> bool| {
         step.args.iter().enumerate().filter(|(_, (_, access))| wanted(*access)).map(glyph).collect()

@@ -19,10 +19,10 @@ pub enum Policy {
     #[serde(rename = "rtile")]
     RTile,
     /// R-Tile homes; copies that the host wrote become coordinates of their readers.
-    #[default]
     #[serde(rename = "rtile+maps")]
     RTileMaps,
     /// The same, and every node that can runs with the kernel before it.
+    #[default]
     Full,
 }
 

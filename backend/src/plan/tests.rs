@@ -11,7 +11,7 @@ use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, ValueId};
 use crate::kernels::StorageKind;
 
-use super::{Footprint, Plan, PlanError, PlanOptions, Policy, Size, TransformKind, Verdict, plan};
+use super::{Footprint, Plan, PlanError, PlanOptions, Policy, Size, StorageChoice, TransformKind, Verdict, plan};
 
 /// Storages take their texels and nothing else.
 struct Exact;
@@ -28,8 +28,13 @@ impl Footprint for Exact {
 
 fn planned(graph: &Graph) -> Plan {
     graph.verify().unwrap();
-    plan(graph, &Limits::for_tests(), PlanOptions::default(), &Exact).unwrap()
+    plan(graph, &Limits::for_tests(), ONE_BY_ONE, &Exact).unwrap()
 }
+
+/// Every node by itself.
+const ONE_BY_ONE: PlanOptions =
+    PlanOptions { storage: StorageChoice::Auto, policy: Policy::RTileMaps, apart: false, unpruned: false };
+
 
 fn copy(graph: &mut Graph, window: Operand) -> ValueId {
     graph.node_as("cont", Op::Copy, vec![window], Desc::f32(window.shape)).unwrap()

@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
         self.at = last;
         let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
         let label = format!("{names} {}", graph.nodes[last].name);
-        let operands = || group.products().flat_map(|at| &graph.nodes[at].inputs);
+        let operands = || group.operands(graph);
         let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
         let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound).collect();
         let mut extras = Vec::with_capacity(reads.len() + writes.len());

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::device::Limits;
 use crate::graph::{self, Binary, DType, Family, Graph, Kind, Node, Op, Operand, Shape, ValueId};
-use crate::kernels::{self, Epilogue, EpilogueStep, Fused, SecondProduct, Source};
+use crate::kernels::{self, Epilogue, EpilogueStep, Fused, Rotation, SecondProduct, Source};
 
 /// What a policy lets run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Fusion {
     Off,
     /// Elementwise ops behind a kernel.
     Elementwise,
-    /// The same, and the sum of two products.
+    /// The same, the sum of two products, and rotations.
     All,
 }
 
@@ -29,6 +29,8 @@ pub(super) struct Group {
     pub root: usize,
     /// What is summed with the root's product.
     pub second: Option<Second>,
+    /// The node that rotates the result of all others: the last one.
+    pub rotation: Option<usize>,
     /// Values, other than the last node's, that are read outside.
     pub stored: Vec<ValueId>,
     /// Nodes that update what the group reads and stand before its last node: they run after it.
@@ -58,8 +60,12 @@ impl Group {
         [self.root].into_iter().chain(beside)
     }
 
-    /// The same nodes with one product each, where no kernel computes both; run one after the other.
+    /// The same nodes without the rotation, or with one product each, where no kernel does both; run one after the other.
     pub fn apart(&self, graph: &Graph) -> Option<[Self; 2]> {
+        if let (Some(rotation), [nodes @ .., _]) = (self.rotation, &self.nodes[..]) {
+            let before = Self { nodes: nodes.to_vec(), rotation: None, after: Vec::new(), ..self.clone() };
+            return Some([before, Self { nodes: vec![rotation], root: rotation, ..Self::default() }]);
+        }
         let Second { product, scaled, sum, before, .. } = self.second?;
         let feeds = |at: usize, into: usize| graph.nodes[into].inputs.iter().any(|i| i.value == graph.nodes[at].output);
         // The product that is scaled, or else added last, goes with the sum.
@@ -85,7 +91,8 @@ impl Group {
             ..s
         });
         let nodes = self.nodes.iter().map(|&at| number(at)).collect();
-        Self { nodes, root: number(self.root), second, stored: self.stored.clone(), after: Vec::new() }
+        let (root, rotation) = (number(self.root), self.rotation.map(&number));
+        Self { nodes, root, second, rotation, stored: self.stored.clone(), after: Vec::new() }
     }
 
     /// What it consists of, in words: equal for groups of equal nodes that run alike, values apart.
@@ -95,12 +102,18 @@ impl Group {
             let places = [Some(s.product), s.scaled, s.before, Some(s.sum)];
             places.map(|at| at.map_or(u64::MAX, |at| at as u64)).into_iter().chain([s.scale.to_bits().into()])
         });
-        nodes.chain(second)
+        nodes.chain(second).chain([u64::from(self.rotation.is_some())])
     }
 
     /// The nodes whose operands the kernel takes.
     pub fn products(&self) -> impl Iterator<Item = usize> + use<> {
         [self.root].into_iter().chain(self.second.map(|s| s.product))
+    }
+
+    /// The operands of the kernel: those of its products, then positions and factors of the rotation.
+    pub fn operands<'g>(&self, graph: &'g Graph) -> impl Iterator<Item = &'g Operand> + use<'g> {
+        let angles = self.rotation.into_iter().flat_map(|at| &graph.nodes[at].inputs[1..]);
+        self.products().flat_map(|at| &graph.nodes[at].inputs).chain(angles)
     }
 }
 
@@ -126,7 +139,7 @@ impl Groups {
     /// Products and kernels of rows take what follows them, the latest first: a sum then belongs to the product made last. What is
     /// left of elementwise nodes forms chains.
     pub fn of(graph: &Graph, limits: &Limits, fusion: Fusion) -> Self {
-        let mut search = Search::new(graph, limits);
+        let mut search = Search::new(graph, limits, fusion);
         if fusion == Fusion::Off {
             return search.groups;
         }
@@ -228,8 +241,15 @@ impl Assembled {
             built.values.insert(result, (Source::Result(1), whole));
         }
         let kernel: Vec<usize> = group.kernel().collect();
-        for &at in group.nodes.iter().filter(|at| !kernel.contains(at)) {
+        let is_step = |at: &&usize| !kernel.contains(at) && group.rotation != Some(**at);
+        for &at in group.nodes.iter().filter(is_step) {
             output = built.step(node(at))?;
+        }
+        let mut rotation = None;
+        if let Some(at) = group.rotation {
+            let (rotated, map) = built.rotated(node(at))?;
+            rotation = Some(rotated);
+            output = (node(at).output, map);
         }
         let Build { values, mut steps, reads, .. } = built;
         let mut store_root = None;
@@ -249,7 +269,7 @@ impl Assembled {
         let second = group.second.map(|s| SecondProduct { op: node(s.product).op, scale: s.scale });
         let epilogue = Epilogue { steps, store_root, extras: reads.len() + writes.len() };
         Some(Self {
-            fused: Fused { op: node(group.root).op, second, epilogue, rotation: None },
+            fused: Fused { op: node(group.root).op, second, epilogue, rotation },
             reads,
             writes,
             output,
@@ -296,6 +316,19 @@ impl Build<'_> {
         };
         self.values.insert(node.output, (source, map));
         Some((node.output, map))
+    }
+
+    /// The rotation of the last value by a node, and where the result's elements are.
+    fn rotated(&self, node: &Node) -> Option<(Rotation, Map)> {
+        let (Op::Rope(rope), window) = (node.op, node.inputs[0]) else { return None };
+        let &(source, from) = self.values.get(&window.value)?;
+        let map = self.moved(&window, from)?;
+        let [head_dim, heads, positions, _] = window.shape;
+        // Heads are rows of axis 0, or axis 0 is one head; all positions of a batch run along one axis.
+        let axis = (1..4)
+            .find(|&axis| self.shape[axis] == positions && map[axis] == u64::from(head_dim) * u64::from(heads))?;
+        let is_last = source == Source::Result(self.steps.len());
+        (is_last && self.shape[0].is_multiple_of(head_dim)).then_some((Rotation { rope, head_dim, axis }, map))
     }
 
     /// The map of an elementwise result, all of whose elements are those of a window over a value of the group.
@@ -366,6 +399,7 @@ fn through(window: &Operand, from: Map, shape: &Shape) -> Option<Map> {
 struct Search<'a> {
     graph: &'a Graph,
     limits: &'a Limits,
+    fusion: Fusion,
     /// The node that computes each value.
     makers: Vec<Option<usize>>,
     /// Nodes that read each value, in order.
@@ -377,7 +411,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(graph: &'a Graph, limits: &'a Limits) -> Self {
+    fn new(graph: &'a Graph, limits: &'a Limits, fusion: Fusion) -> Self {
         let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
         let mut updates: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
         let mut makers = vec![None; graph.values.len()];
@@ -395,7 +429,7 @@ impl<'a> Search<'a> {
             }
         }
         let kept = graph.kept.iter().copied().collect();
-        Self { graph, limits, makers, readers, updates, kept, groups: Groups::default() }
+        Self { graph, limits, fusion, makers, readers, updates, kept, groups: Groups::default() }
     }
 
     /// A sum of two products that nobody else reads: the longer one is the root, the other one runs beside it.
@@ -474,6 +508,9 @@ impl<'a> Search<'a> {
             if last != Some(Op::Copy) {
                 best = group.clone();
             }
+            if group.rotation.is_some() {
+                break;
+            }
         }
         best
     }
@@ -489,6 +526,10 @@ impl<'a> Search<'a> {
     fn with(&self, group: &Group, next: usize) -> Option<Group> {
         let graph = self.graph;
         let mut nodes = group.nodes.clone();
+        if matches!(graph.nodes[next].op, Op::Rope(_)) {
+            nodes.push(next);
+            return self.fits(&Group { nodes, rotation: Some(next), ..group.clone() });
+        }
         let mut added = vec![next];
         for input in &graph.nodes[next].inputs {
             let value = &graph.values[input.value.index()];
@@ -535,7 +576,7 @@ impl<'a> Search<'a> {
         for &at in &group.nodes {
             let node = &graph.nodes[at];
             let value = &graph.values[node.output.index()];
-            let takes = group.kernel().any(|part| part == at)
+            let takes = group.kernel().chain(group.rotation).any(|part| part == at)
                 || matches!(node.op.row().family, Family::Elementwise)
                 || node.op == Op::Copy;
             if !takes || value.kind != Kind::Computed || value.dtype != DType::F32 || self.groups.takes(at) {
@@ -564,12 +605,19 @@ impl<'a> Search<'a> {
         }
         let group = Group { stored, after, ..group.clone() };
         let Epilogue { steps, extras, .. } = Assembled::of(graph, &group)?.fused.epilogue;
-        let inputs: usize = group.products().map(|at| graph.nodes[at].inputs.len()).sum();
-        (steps.len() <= kernels::MAX_STEPS
-            && inputs + 1 + extras <= kernels::most_operands(self.limits)
-            && extras <= kernels::MAX_EXTRAS)
-            .then_some(group)
+        // A kernel that rotates has operands for positions and factors, whether there are factors or not.
+        let angles = if group.rotation.is_some() { 2 } else { 0 };
+        let others = group.products().map(|at| graph.nodes[at].inputs.len()).sum::<usize>() + angles + 1;
+        let room = kernels::most_operands(self.limits).checked_sub(others)?.min(kernels::MAX_EXTRAS);
+        let rotates = self.fusion == Fusion::All && can_rotate(&graph.nodes[group.root]);
+        let fits = steps.len() <= kernels::MAX_STEPS && extras <= room && (group.rotation.is_none() || rotates);
+        fits.then_some(group)
     }
+}
+
+/// Whether the node's kernel can rotate its result.
+fn can_rotate(node: &Node) -> bool {
+    is_product(node) || matches!(node.op, Op::RmsNorm { .. })
 }
 
 fn is_product(node: &Node) -> bool {

@@ -161,6 +161,8 @@ impl Lowerings {
         // No op has this number, and every part says how long it is.
         let mut key = vec![u32::MAX, self.op(&fused.op)];
         key.extend(fused.second.map_or([u32::MAX, 0], |second| [self.op(&second.op), second.scale.to_bits()]));
+        let rotation = fused.rotation.map(|r| [self.op(&Op::Rope(r.rope)), r.head_dim, r.axis as u32]);
+        key.extend(rotation.unwrap_or([u32::MAX, 0, 0]));
         let Epilogue { steps, store_root, .. } = &fused.epilogue;
         let word = |n: Option<usize>| n.map_or(0, |n| n as u32 + 1);
         key.extend([word(*store_root), steps.len() as u32]);

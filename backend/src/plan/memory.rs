@@ -188,13 +188,18 @@ fn spot(taken: &[(u64, u64)], Size { bytes, alignment }: Size, end: u64, most: u
         let spot = Spot { growth, gap: gap - bytes, offset };
         best = Some(best.map_or(spot, |best| best.min(spot)));
     };
-    let mut offset = 0;
+    let mut free = 0_u64;
     for &(start, end) in taken {
-        if offset + bytes <= start {
-            consider(offset, start - offset, 0);
+        // Few gaps are large enough to be worth a division.
+        if free + bytes <= start {
+            let offset = free.next_multiple_of(alignment);
+            if offset + bytes <= start {
+                consider(offset, start - offset, 0);
+            }
         }
-        offset = offset.max(end.next_multiple_of(alignment));
+        free = free.max(end);
     }
+    let offset = free.next_multiple_of(alignment);
     if offset + bytes <= end {
         consider(offset, end - offset, 0);
     } else if offset + bytes <= most {

@@ -35,7 +35,6 @@ fn planned(graph: &Graph) -> Plan {
 const ONE_BY_ONE: PlanOptions =
     PlanOptions { storage: StorageChoice::Auto, policy: Policy::RTileMaps, apart: false, unpruned: false };
 
-
 fn copy(graph: &mut Graph, window: Operand) -> ValueId {
     graph.node_as("cont", Op::Copy, vec![window], Desc::f32(window.shape)).unwrap()
 }

@@ -9,11 +9,11 @@ use serde_json::Value;
 /// loss or a gradient, and norms of whole tensors are compared, in which cancellation of single elements does not count.
 const ROUNDING: f64 = 1.0 / 4096.0;
 
-/// The policy that moves most and the one that moves least are timed and learn the same.
+/// The policy that moves most and one that moves nothing are timed and learn the same. Neither fuses: a driver that compiles on the
+/// processor takes long over fused products, and the models' own tests run every policy.
 #[test]
 fn policies_learn_the_same_on_the_device_present() {
-    let (_, last) = Policy::ALL[Policy::ALL.len() - 1];
-    let policies = [Policy::ConvertAlways, last].map(|policy| policy.to_string());
+    let policies = [Policy::ConvertAlways, Policy::RTileMaps].map(|policy| policy.to_string());
     let steps =
         ["steps", "--model", "llama-3.2-1b", "--tiny", "--layers", "1", "--seq", "6", "--rounds", "2", "--json"];
     let output = Command::new(env!("CARGO_BIN_EXE_fblayout-bench"))

@@ -42,7 +42,8 @@ fn assert_apart(config: &Config, storage: StorageChoice, policy: Policy, trainin
     let train = step(config, training);
     let (graph, data) = (&train.model.graph, data(config, training, &train));
     let outcome = |apart: bool| {
-        let device = VulkanDevice::open_with(PlanOptions { storage, policy, apart, ..PlanOptions::default() }, None).expect("a Vulkan device");
+        let plan = PlanOptions { storage, policy, apart, ..PlanOptions::default() };
+        let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
         let taken = device.engine().plan(graph).expect("a plan").report.in_place;
         assert_eq!(taken == 0, apart, "{} {policy}: {taken} in place", config.name);
         let outcome = outcome(&device, graph, &data, &train);

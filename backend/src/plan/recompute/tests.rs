@@ -6,8 +6,13 @@ use crate::device::{Limits, Preset, Profile};
 use crate::graph::{Array, Binary, Contents, DType, Graph, Op, Operand, Shape, Unary, ValueId, eval};
 use crate::kernels::StorageKind;
 use crate::plan::{
-    Footprint, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size, TEXEL_BYTES,
+    Footprint, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Rewritten, Selector, Size, StorageChoice,
+    TEXEL_BYTES,
 };
+
+/// Every node by itself, as the model of lifetimes has it to the byte; where nodes run together it is less exact.
+const ONE_BY_ONE: PlanOptions =
+    PlanOptions { storage: StorageChoice::Auto, policy: Policy::RTileMaps, apart: false, unpruned: false };
 
 const SIDE: u32 = 8;
 const SQUARE: Shape = [SIDE, SIDE, 1, 1];
@@ -26,8 +31,7 @@ impl Footprint for Exact {
 
 fn with_device<R>(profile: Option<&Profile>, check: impl FnOnce(&Recompute<'_, Exact>) -> R) -> R {
     let selection = profile.map(|profile| (Selector::Rule, profile));
-    let device =
-        Recompute { limits: &Limits::for_tests(), options: PlanOptions::default(), footprint: &Exact, selection };
+    let device = Recompute { limits: &Limits::for_tests(), options: ONE_BY_ONE, footprint: &Exact, selection };
     check(&device)
 }
 

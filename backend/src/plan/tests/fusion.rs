@@ -1,7 +1,9 @@
 //! Groups of nodes against the nodes one by one, on the oracles: what a group computes, when it runs, what it leaves.
 
 use crate::device::Limits;
-use crate::graph::{Array, Binary, Contents, DType, Desc, Graph, Op, Operand, Unary, ValueId, eval, oracle};
+use crate::graph::{
+    Array, Binary, Contents, DType, Desc, Graph, Op, Operand, Rope, RopeMode, Unary, ValueId, eval, oracle,
+};
 use crate::kernels::Source;
 use crate::plan::fusion::{Assembled, Extra, Fusion, Group, Groups, Map};
 
@@ -81,6 +83,12 @@ fn run(graph: &Graph, group: &Group, contents: &mut Contents) {
         leave(write, &results[stored(at)]);
     }
     leave(output, results.last().unwrap());
+    if let Some(at) = group.rotation {
+        let node = &graph.nodes[at];
+        let angles = node.inputs[1..].iter().map(|input| contents[&input.value].window(input));
+        let inputs: Vec<Array> = [contents[&output.0].clone()].into_iter().chain(angles).collect();
+        contents.insert(output.0, oracle(&node.op, &inputs, contents[&output.0].shape).remove(0));
+    }
 }
 
 /// That the groups of a graph leave what its nodes leave, sums of products in one piece or in two; how many nodes they save.
@@ -226,6 +234,33 @@ fn windows_inside_a_group_become_maps() {
         !places(&g).iter().any(|place| place.contains(&"turned") && place.len() > 1),
         "texels would not stay whole"
     );
+}
+
+/// Projection, pair, bias, heads split, rotation: one dispatch. Batches along the axis of positions are no positions.
+#[test]
+fn heads_are_rotated_where_they_are_computed() {
+    let graph = |batch: u32| {
+        let mut g = Graph::new();
+        let (w, x) = ([8, 24, 1, 1], [8, 5 * batch, 1, 1]);
+        let [w, x] = [("w", w), ("x", x)].map(|(name, shape)| g.external(name, DType::F32, shape));
+        let bias = g.external("bias", DType::F32, [24, 1, 1, 1]);
+        let positions = g.external("positions", DType::I32, [5, 1, 1, 1]);
+        let operands = vec![g.whole(w), g.whole(x)];
+        let y = g.node("y", Op::MulMat, operands).unwrap();
+        let operands = vec![g.whole(y), g.whole(bias)];
+        let biased = g.node("biased", ADD, operands).unwrap();
+        let heads = g.whole(biased).reshape([8, 3, 5, batch]).unwrap();
+        let rope = Rope::plain(RopeMode::Neox, 8, 512, 1e4);
+        let operands = vec![heads, g.whole(positions)];
+        let q = g.node("q", Op::Rope(rope), operands).unwrap();
+        g.keep(q);
+        g
+    };
+    assert_eq!(places(&graph(1)), [["y", "biased", "q"]]);
+    assert_eq!(check(&graph(1), filled(&graph(1), &mut 4)), 2);
+    assert_eq!(places(&graph(2)), [vec!["y", "biased"], vec!["q"]]);
+    let elementwise = Groups::of(&graph(1), &Limits::for_tests(), Fusion::Elementwise);
+    assert_eq!(elementwise.at(1).unwrap().nodes, [0, 1]);
 }
 
 /// A random graph of products, elementwise ops, windows, copies and updates.

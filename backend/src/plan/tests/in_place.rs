@@ -8,8 +8,7 @@ use super::{Exact, planned};
 
 /// Slots of the arena, and results that took over one, of a graph that is planned with and without it.
 fn taken_over(graph: &Graph) -> (usize, usize) {
-    let apart =
-        plan(graph, &Limits::for_tests(), PlanOptions { apart: true, ..super::ONE_BY_ONE }, &Exact).unwrap();
+    let apart = plan(graph, &Limits::for_tests(), PlanOptions { apart: true, ..super::ONE_BY_ONE }, &Exact).unwrap();
     let plan = planned(graph);
     assert_eq!(plan.slots.len() + plan.report.in_place, apart.slots.len());
     assert_eq!(plan.report.peak.bytes + plan.report.in_place_bytes, apart.report.peak.bytes);

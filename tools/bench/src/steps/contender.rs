@@ -141,13 +141,18 @@ impl<'a> Contender<'a> {
         let steps = &program.plan().steps;
         let (dispatches, conversions) = (steps.len(), steps.iter().filter(|s| s.conversion).count());
         drop(program);
+        let timestamps = timestamps(&engine, &train.model.graph, &tensors)?;
+        match engine.gpu().validation_count() {
+            0 => {}
+            count => return Err(format!("{way} in {storage}s: {count} messages from validation").into()),
+        }
         Ok(Row {
             way,
             storage,
             dispatches,
             conversions,
             step_ms: Quantiles::of(&rounds_ms).ok_or("no step was timed")?,
-            timestamps: timestamps(&engine, &train.model.graph, &tensors)?,
+            timestamps,
             peak_bytes,
             plan_ms,
             record_ms,

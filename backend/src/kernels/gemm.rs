@@ -354,7 +354,10 @@ mod tests {
                         let size = Size { quads_m, n, k, batches: [3, 1] };
                         let s = Schedule::choose(size, &limits);
                         assert!(s.lanes_m * s.lanes_n <= most, "{size:?} {s:?}");
-                        assert!(s.tile_n.is_multiple_of(4) && (1..=2).contains(&s.tile_m) && s.parts >= 1, "{size:?} {s:?}");
+                        assert!(
+                            s.tile_n.is_multiple_of(4) && (1..=2).contains(&s.tile_m) && s.parts >= 1,
+                            "{size:?} {s:?}"
+                        );
                         assert!(s.share == 1 || (s.lanes_n == 1 && s.share <= shuffle), "{size:?} {s:?}");
                         assert!(s.share.is_power_of_two() && (s.lanes_m * s.lanes_n).is_multiple_of(s.share));
                     }

@@ -179,8 +179,12 @@ fn deep(layers: usize) -> (Graph, ValueId) {
 
 #[test]
 fn less_memory_takes_more_runs() {
+    POLICIES.into_iter().for_each(check_deep);
+}
+
+fn check_deep(policy: Policy) {
     let (graph, _) = deep(32);
-    with_device(Policy::RTileMaps, None, |device| {
+    with_device(policy, None, |device| {
         let total = plan(device, &graph).report.total_bytes();
         let smallest = device.smallest(&graph).unwrap();
         let least = smallest.plan.report.total_bytes();
@@ -200,7 +204,7 @@ fn less_memory_takes_more_runs() {
 /// A value whose operand is changed between its first run and its next use is kept.
 #[test]
 fn what_has_changed_is_not_read_again() {
-    let step = |changed: bool| {
+    let step = |policy: Policy, changed: bool| {
         let mut g = Graph::new();
         let [x, w] = ["x", "w"].map(|name| g.external(name, DType::F32, SQUARE));
         let early = g.node("early", Op::Unary(Unary::Tanh), vec![g.whole(w)]).unwrap();
@@ -214,17 +218,24 @@ fn what_has_changed_is_not_read_again() {
         let end = g.node("end", Op::MulMat, vec![g.whole(early), g.whole(both)]).unwrap();
         g.keep(end);
         g.verify().unwrap();
-        let again = with_device(Policy::RTileMaps, None, |device| device.smallest(&g).unwrap()).graph;
+        let again = with_device(policy, None, |device| device.smallest(&g).unwrap()).graph;
         again.nodes.iter().filter(|node| node.name == "early again").count()
     };
-    assert_eq!((step(false), step(true)), (1, 0));
+    for policy in POLICIES {
+        assert_eq!((step(policy, false), step(policy, true)), (1, 0), "{policy}");
+    }
 }
 
 /// The names of second runs tell what they are, and ids of the graph stay what they were.
 #[test]
 fn values_keep_their_ids() {
-    let (graph, x) = deep(8);
-    let rewritten = with_device(Policy::RTileMaps, None, |device| device.smallest(&graph).unwrap()).graph;
+    POLICIES.into_iter().for_each(check_ids);
+}
+
+fn check_ids(policy: Policy) {
+    // More than one dispatch holds, however nodes are fused.
+    let (graph, x) = deep(32);
+    let rewritten = with_device(policy, None, |device| device.smallest(&graph).unwrap()).graph;
     assert_eq!(rewritten.values[..graph.values.len()], graph.values[..]);
     assert_eq!(rewritten.kept, graph.kept);
     assert_eq!(rewritten.values[x.index()].name, "x");

@@ -47,18 +47,23 @@ pub struct Row {
     pub(super) work: Work,
     rule: Rule,
     oracle: Oracle,
-    /// Gradients of the operands; `None` where the op has none.
-    pub(super) gradient: Option<gradient::Rule>,
+    /// Gradients of the operands, or why the op has none.
+    pub(super) gradient: Result<gradient::Rule, &'static str>,
     /// Which elements of the operands an element of the output needs.
     pub(super) access: access::Rule,
 }
 
+/// Why some ops have no gradient.
+const SECOND: &str = "it is part of one, and second derivatives are not built";
+const INDEX: &str = "its result is an index";
+const IN_PLACE: &str = "it updates its operands in place";
+
 macro_rules! gradient {
-    (none) => {
-        None
+    (none $why:ident) => {
+        Err($why)
     };
     ($rule:ident) => {
-        Some(gradients::$rule)
+        Ok(gradients::$rule)
     };
 }
 
@@ -72,8 +77,8 @@ macro_rules! work {
 }
 
 macro_rules! table {
-    ($($id:ident $min:literal ..= $max:literal $family:ident $work:tt $rule:ident $module:ident :: $oracle:ident $gradient:ident
-        $access:ident $(updates $($updated:literal),+)?;)*) => {
+    ($($id:ident $min:literal ..= $max:literal $family:ident $work:tt $rule:ident $module:ident :: $oracle:ident
+        $gradient:ident $(($why:ident))? $access:ident $(updates $($updated:literal),+)?;)*) => {
         $(static $id: Row = Row {
             name: stringify!($id),
             min_operands: $min,
@@ -83,7 +88,7 @@ macro_rules! table {
             work: work!($work),
             rule: rules::$rule,
             oracle: oracle::$module::$oracle,
-            gradient: gradient!($gradient),
+            gradient: gradient!($gradient $($why)?),
             access: access::$access,
         };)*
         /// Every row of the table.
@@ -106,16 +111,16 @@ table! {
     SQRT                    1..=1    Elementwise  1       same_shape         elementwise::unary       sqrt          own;
     TANH                    1..=1    Elementwise  1       same_shape         elementwise::unary       tanh          own;
     GELU                    1..=1    Elementwise  9       same_shape         elementwise::unary       gelu          own;
-    SILU_BACK               2..=2    Elementwise  8       same_shape         elementwise::silu_back   none          own;
-    TANH_BACK               2..=2    Elementwise  3       same_shape         elementwise::tanh_back   none          own;
-    GELU_BACK               2..=2    Elementwise  19      same_shape         elementwise::gelu_back   none          own;
+    SILU_BACK               2..=2    Elementwise  8       same_shape         elementwise::silu_back   none(SECOND)  own;
+    TANH_BACK               2..=2    Elementwise  3       same_shape         elementwise::tanh_back   none(SECOND)  own;
+    GELU_BACK               2..=2    Elementwise  19      same_shape         elementwise::gelu_back   none(SECOND)  own;
     SWIGLU                  2..=2    Elementwise  5       same_shape         elementwise::swiglu      swiglu        own;
     GEGLU                   2..=2    Elementwise  10      same_shape         elementwise::geglu       geglu         own;
     RMS_NORM                1..=1    Rows         3       same_shape         rows::rms_norm           rms_norm      rows;
-    RMS_NORM_BACK           2..=2    Rows         7       same_shape         rows::rms_norm_back      none          rows;
+    RMS_NORM_BACK           2..=2    Rows         7       same_shape         rows::rms_norm_back      none(SECOND)  rows;
     SOFT_MAX                1..=2    Rows         7       soft_max           rows::soft_max           soft_max      rows;
-    SOFT_MAX_BACK           2..=2    Rows         5       same_shape         rows::soft_max_back      none          rows;
-    ARGMAX                  1..=1    Rows         1       arg_max            rows::arg_max            none          arg_max;
+    SOFT_MAX_BACK           2..=2    Rows         5       same_shape         rows::soft_max_back      none(SECOND)  rows;
+    ARGMAX                  1..=1    Rows         1       arg_max            rows::arg_max            none(INDEX)   arg_max;
     ROPE                    2..=3    Rope         5       rope               rope::rope               rope          rope;
     ROPE_BACK               2..=3    Rope         5       rope               rope::rope               rope          rope;
     REPEAT                  1..=1    Copy         0       repeat             moves::repeat            repeat        moved;
@@ -125,8 +130,8 @@ table! {
     GET_ROWS                2..=2    Gather       0       get_rows           moves::get_rows          get_rows      looked_up;
     GET_ROWS_BACK           2..=2    Gather       1       get_rows_back      moves::get_rows_back     get_rows_back looked_up;
     CROSS_ENTROPY_LOSS      2..=2    CrossEntropy 7       cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
-    CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy 7       cross_entropy_back loss::cross_entropy_back none          cross_entropy_back;
-    OPT_STEP_ADAMW          5..=5    Optimizer    15      adamw              optimizer::adamw         none          adamw updates 0, 2, 3;
+    CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy 7       cross_entropy_back loss::cross_entropy_back none(SECOND)  cross_entropy_back;
+    OPT_STEP_ADAMW          5..=5    Optimizer    15      adamw              optimizer::adamw         none(IN_PLACE) adamw updates 0, 2, 3;
 }
 
 impl Op {

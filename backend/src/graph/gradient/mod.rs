@@ -91,10 +91,11 @@ impl<'a> Pass<'a> {
                 continue;
             }
             let Some(dy) = self.sum(node.output)? else { continue };
+            let rule = rule_of(&node)?;
             self.check_unchanged(&node)?;
             for i in operands {
                 let window = &node.inputs[i];
-                let d = Call { graph: self.graph, node: &node, dy, operand: i }.gradient()?;
+                let d = Call { graph: self.graph, node: &node, dy, operand: i }.gradient(rule)?;
                 let shape = self.graph.values[window.value.index()].shape;
                 let mut call = Call { graph: self.graph, node: &node, dy, operand: i };
                 let part = window::unwind(&mut call, window, shape, d)?;
@@ -152,6 +153,14 @@ impl<'a> Pass<'a> {
 /// A gradient rule: the gradient of operand `call.operand`, in the shape of its window, or `None` if it has none.
 pub(super) type Rule = fn(&mut Call<'_>) -> Result<Option<Operand>, GraphError>;
 
+/// The rule of a node's op.
+fn rule_of(node: &Node) -> Result<Rule, GraphError> {
+    let row = node.op.row();
+    let refusal =
+        |why| GraphError::Node { node: node.name.clone(), rule: format!("{} has no gradient: {why}", row.name) };
+    row.gradient.map_err(refusal)
+}
+
 /// What a rule works with.
 pub(super) struct Call<'a> {
     graph: &'a mut Graph,
@@ -161,13 +170,10 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Asks the op's rule.
-    fn gradient(&mut self) -> Result<Operand, GraphError> {
-        let row = self.node.op.row();
-        let fail = |rule: String| GraphError::Node { node: self.node.name.clone(), rule };
-        let rule = row.gradient.ok_or_else(|| fail(format!("{} has no gradient", row.name)))?;
-        let operand = self.operand;
-        rule(self)?.ok_or_else(|| self.refusal(format!("operand {operand} of {} has no gradient", row.name)))
+    /// Asks the op's rule, which has no gradient for positions, ids, masks and labels.
+    fn gradient(&mut self, rule: Rule) -> Result<Operand, GraphError> {
+        let (operand, name) = (self.operand, self.node.op.row().name);
+        rule(self)?.ok_or_else(|| self.refusal(format!("operand {operand} of {name} has no gradient: it is data")))
     }
 
     fn refusal(&self, rule: impl Into<String>) -> GraphError {

@@ -24,7 +24,7 @@ use facts::facts;
 use path::Path;
 use schedule::{Basis, Schedule};
 
-/// Plans of a rewritten graph before the search takes the best found.
+/// Plans of rewritten graphs, besides that at the end of the path, before the search takes the best found.
 const PROBES: usize = 8;
 
 /// Plans graphs for one device, within a budget of its memory.
@@ -102,19 +102,22 @@ impl<F: Footprint> Recompute<'_, F> {
         }
         let facts = facts(graph, &original, limits, options, footprint, self.profile())?;
         let basis = Basis::new(graph, facts, !options.apart);
-        let mut path = Path::new(&basis);
+        let path = &Path::new(&basis);
+        let mut probe = |count| self.probe(planner, path, count);
+        let end = probe(path.end())?;
+        // A budget that the end meets is met. Any other is one that the least of all meets, or it is refused with that.
         let found = match budget {
-            None => {
-                path.extend(0);
-                self.probe(planner, &basis, &path, path.end())?
-            }
-            Some(budget) => self.cheapest(planner, &basis, &mut path, &original, budget)?,
+            Some(budget) if end.bytes() <= budget => cheapest(&mut probe, path, end, total, budget)?,
+            _ => least(&mut probe, path, end)?,
         };
-        if found.plan.report.total_bytes() >= total {
+        if let Some(budget) = budget.filter(|&budget| found.bytes() > budget) {
+            return Err(PlanError::Budget { budget, smallest: found.bytes().min(total) });
+        }
+        if found.bytes() >= total {
             return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
         }
         let (nodes, flops) = found.schedule.repeated(&basis);
-        let bytes_saved = total - found.plan.report.total_bytes();
+        let bytes_saved = total - found.bytes();
         let milliseconds = |graph: &Graph, plan: &Plan, profile| {
             1e3 * Objective::TimeHarmonic.cost(&Prices::new(profile, Case::Middle).of(graph, &plan.steps))
         };
@@ -128,64 +131,81 @@ impl<F: Footprint> Recompute<'_, F> {
         self.selection.map(|(_, profile)| profile)
     }
 
-    fn probe(
-        &self,
-        planner: &mut Planner<'_>,
-        basis: &Basis<'_>,
-        path: &Path<'_>,
-        count: usize,
-    ) -> Result<Probe, PlanError> {
+    fn probe(&self, planner: &mut Planner<'_>, path: &Path<'_>, count: usize) -> Result<Probe, PlanError> {
         let schedule = path.schedule(count);
-        let graph = schedule.graph(basis);
-        Ok(Probe { plan: planner.plan(&graph, self.footprint)?, graph, schedule })
-    }
-
-    /// The plan with the fewest choices that meets the budget. The peaks of the path are those of a model; how far a plan is from
-    /// them is learnt from the plans made so far.
-    fn cheapest(
-        &self,
-        planner: &mut Planner<'_>,
-        basis: &Basis<'_>,
-        path: &mut Path<'_>,
-        original: &Plan,
-        budget: u64,
-    ) -> Result<Probe, PlanError> {
-        let mut beyond = i128::from(original.report.total_bytes()) - i128::from(path.peak(0));
-        let mut low = 0;
-        let mut high: Option<(usize, Probe)> = None;
-        for probes in 0.. {
-            let wanted = i128::from(budget) - beyond;
-            let last_resort = probes >= PROBES && high.is_none();
-            path.extend(if last_resort { 0 } else { u64::try_from(wanted).unwrap_or(0) });
-            let most = high.as_ref().map_or(path.end() + 1, |(count, _)| *count);
-            let guess = (low + 1..most).find(|&count| i128::from(path.peak(count)) <= wanted);
-            let count = match (guess, &high) {
-                (_, Some(_)) if low + 1 >= most || probes >= PROBES => break,
-                (None, Some(_)) => break,
-                (None, None) => path.end(),
-                _ if last_resort => path.end(),
-                // Where a plan was too large, the next one of the path may be as well.
-                (Some(count), _) if count == low + 1 && probes > 0 => low + (most - low) / 2,
-                (Some(count), _) => count,
-            };
-            let probe = self.probe(planner, basis, path, count)?;
-            let total = probe.plan.report.total_bytes();
-            beyond = i128::from(total) - i128::from(path.peak(count));
-            if total <= budget {
-                high = Some((count, probe));
-            } else if count == path.end() && path.is_done() {
-                return Err(PlanError::Budget { budget, smallest: total.min(original.report.total_bytes()) });
-            } else {
-                low = low.max(count);
-            }
-        }
-        high.map(|(_, probe)| probe).ok_or(PlanError::Budget { budget, smallest: original.report.total_bytes() })
+        let graph = schedule.graph(path.basis());
+        Ok(Probe { count, plan: planner.plan(&graph, self.footprint)?, graph, schedule })
     }
 }
 
 /// A rewritten graph and its plan.
 struct Probe {
+    /// Choices of the path that were made.
+    count: usize,
     schedule: Schedule,
     graph: Graph,
     plan: Plan,
+}
+
+impl Probe {
+    fn bytes(&self) -> u64 {
+        self.plan.report.total_bytes()
+    }
+
+    /// Bytes of the plan that the path knows nothing of.
+    fn beyond(&self, path: &Path<'_>) -> i128 {
+        i128::from(self.bytes()) - i128::from(path.peak(self.count))
+    }
+}
+
+/// The plan with the fewest choices that meets a budget, as the end of the path does; `total` is what no choice takes. The peaks of
+/// the path are those of a model; how far a plan is from them is learnt from the plans made so far.
+fn cheapest(
+    probe: &mut impl FnMut(usize) -> Result<Probe, PlanError>,
+    path: &Path<'_>,
+    end: Probe,
+    total: u64,
+    budget: u64,
+) -> Result<Probe, PlanError> {
+    let mut beyond = i128::from(total) - i128::from(path.peak(0));
+    let (mut low, mut high) = (0, end);
+    for probes in 0..PROBES {
+        let wanted = i128::from(budget) - beyond;
+        let count = match (low + 1..high.count).find(|&count| i128::from(path.peak(count)) <= wanted) {
+            // Where a plan was too large, the next one of the path may be as well.
+            Some(next) if next == low + 1 && probes > 0 => low + (high.count - low) / 2,
+            Some(count) => count,
+            None => break,
+        };
+        let found = probe(count)?;
+        beyond = found.beyond(path);
+        if found.bytes() <= budget {
+            high = found;
+        } else {
+            low = count;
+        }
+    }
+    Ok(high)
+}
+
+/// The plan that takes least of those that the path has nearly as low as its end. It does not depend on a budget: what it takes is the
+/// smallest that is met.
+fn least(
+    probe: &mut impl FnMut(usize) -> Result<Probe, PlanError>,
+    path: &Path<'_>,
+    end: Probe,
+) -> Result<Probe, PlanError> {
+    let mut beyond = end.beyond(path);
+    let mut best = end;
+    for count in path.by_peak().into_iter().filter(|&count| count != path.end()).take(PROBES) {
+        if i128::from(path.peak(count)) + beyond >= i128::from(best.bytes()) {
+            break;
+        }
+        let found = probe(count)?;
+        beyond = beyond.min(found.beyond(path));
+        if found.bytes() < best.bytes() {
+            best = found;
+        }
+    }
+    Ok(best)
 }

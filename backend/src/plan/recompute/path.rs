@@ -29,15 +29,13 @@ struct Choice {
     at: usize,
 }
 
-/// Choices in their order, as far as they were made, and what is alive at the fullest position after each number of them.
+/// Choices in their order, until nothing more can be gained, and what is alive at the fullest position after each number of them.
 pub(super) struct Path<'a> {
     basis: &'a Basis<'a>,
     choices: Vec<Choice>,
     peaks: Vec<u64>,
     /// Number of choices with the lowest peak, the first of them.
     lowest: usize,
-    /// Nothing more can be gained.
-    done: bool,
     schedule: Schedule,
     lives: Lives,
     ranking: Ranking,
@@ -53,33 +51,36 @@ struct Ranking {
 }
 
 impl<'a> Path<'a> {
-    /// No choice is made yet.
+    /// Makes every choice.
     pub fn new(basis: &'a Basis<'a>) -> Self {
         let schedule = Schedule::new(basis.graph);
         let lives = schedule.lives(basis);
         let peaks = vec![lives.peak().1];
         let (choices, ranking) = (Vec::new(), Ranking::default());
-        Self { basis, choices, peaks, lowest: 0, done: false, schedule, lives, ranking }
-    }
-
-    /// Chooses until no more than these bytes are alive at any position, or until nothing more can be gained.
-    pub fn extend(&mut self, bytes: u64) {
-        while !self.done && self.peaks[self.lowest] > bytes {
-            self.done = self.choices.len() >= self.lowest + PATIENCE || !self.choose();
-            if self.peaks.last() < self.peaks.get(self.lowest) {
-                self.lowest = self.choices.len();
+        let mut path = Self { basis, choices, peaks, lowest: 0, schedule, lives, ranking };
+        while path.choices.len() < path.lowest + PATIENCE && path.choose() {
+            if path.peaks.last() < path.peaks.get(path.lowest) {
+                path.lowest = path.choices.len();
             }
         }
+        path
     }
 
-    /// Number of choices with the lowest peak so far.
+    /// What is chosen from.
+    pub fn basis(&self) -> &'a Basis<'a> {
+        self.basis
+    }
+
+    /// Number of choices with the lowest peak, the first of them.
     pub fn end(&self) -> usize {
         self.lowest
     }
 
-    /// Whether no more can be gained.
-    pub fn is_done(&self) -> bool {
-        self.done
+    /// Numbers of choices, those with the lowest peaks first.
+    pub fn by_peak(&self) -> Vec<usize> {
+        let mut counts: Vec<usize> = (0..self.peaks.len()).collect();
+        counts.sort_by_key(|&count| self.peaks[count]);
+        counts
     }
 
     /// Bytes alive at the fullest position after some choices.

@@ -26,6 +26,10 @@ layout(constant_id = 8) const uint SHARE = 8u;
 // Matrices along axis 2 of the result.
 layout(constant_id = 9) const uint MATRICES = 1u;
 
+// Values of n of an invocation lie so far apart: 1, or LANES_N where the texels of B run along k. Neighbouring invocations
+// then want neighbouring n, which are neighbouring texels in an R-Tile.
+layout(constant_id = 10) const uint STEP_N = 1u;
+
 // View axis that is summed over.
 layout(constant_id = 16) const uint REDUCE = 0u;
 #ifdef PAIR
@@ -88,7 +92,7 @@ void main() {
     uint lane_n = LANES_N == 1u ? 0u : gl_LocalInvocationID.x / LANES_M;
     // Workgroups with the same m follow each other: A is the large one.
     uint m4 = gl_WorkGroupID.y * LANES_M * TILE_M + lane_m;
-    uint n0 = (gl_WorkGroupID.x * LANES_N + lane_n) * TILE_N;
+    uint n0 = gl_WorkGroupID.x * LANES_N * TILE_N + lane_n * (STEP_N == 1u ? TILE_N : 1u);
     uint i2 = gl_WorkGroupID.z % MATRICES;
     uint i3 = gl_WorkGroupID.z / MATRICES;
     uint part = 0u;
@@ -124,7 +128,7 @@ void main() {
             second = together * i + 1u == j ? acc[j] : second;
         }
         uint q = together * i;
-        epilogue_store_rotated(m4 + q % TILE_M * LANES_M, n0 + q / TILE_M, i2, d3, first, second);
+        epilogue_store_rotated(m4 + q % TILE_M * LANES_M, n0 + q / TILE_M * STEP_N, i2, d3, first, second);
     }
 #else
     [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
@@ -133,7 +137,7 @@ void main() {
             v = i == j ? acc[j] : v;
         }
         uint c4 = m4 + i % TILE_M * LANES_M;
-        uint n = n0 + i / TILE_M;
+        uint n = n0 + i / TILE_M * STEP_N;
 #ifdef FUSED
         STORE4(c4, n, i2, d3, v);
 #else

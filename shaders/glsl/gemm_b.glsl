@@ -24,7 +24,7 @@ uint NAME(_i3);
 // Where texel t of the fragment starts.
 uvec2 NAME(_start_of)(uint t) {
     if (NAME(_way)() == ALONG_K) {
-        return NAME(_start)(min(NAME(_first) + t, NAME(_outer) - 1u), NAME(_i2), NAME(_i3));
+        return NAME(_start)(min(NAME(_first) + t * STEP_N, NAME(_outer) - 1u), NAME(_i2), NAME(_i3));
     }
     return NAME(_start)(min(NAME(_first) + 4u * (t / 4u), NAME(_outer) - 1u) / 4u, NAME(_i2), NAME(_i3));
 }
@@ -41,7 +41,7 @@ vec4 NAME(_texel_at)(uvec2 start, uint t, uint k4) {
     return uintBitsToFloat(NAME(_fetch_place)(start + NAME(_along)(k)));
 }
 
-// Points the fragment at n .. n + TILE_N - 1. What lies beyond the extents is read from inside them: the store drops it.
+// Points the fragment at TILE_N values of n from n on, STEP_N apart. What lies beyond the extents is read from inside them: the store drops it.
 void NAME(_aim)(uint n, uint i2, uint i3) {
     NAME(_first) = n;
     NAME(_i2) = min(i2, NAME(_n2) - 1u);

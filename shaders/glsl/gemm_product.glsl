@@ -20,7 +20,7 @@
 #define R(suffix) OPERAND_PASTE(RIGHT, suffix)
 
 // Adds part number `part` of `parts` of k, for TILE_M quads of m from m4 on, LANES_M apart, and TILE_N values of n from n0
-// on.
+// on, STEP_N apart.
 void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
     [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
         L(_aim)(q, m4 + q * LANES_M, i2, i3);

@@ -14,6 +14,8 @@
 //!   values of b, and with `gemm_subgroup` each invocation fetches one texel of b and hands it around. With few m the rest of
 //!   the subgroup goes along n.
 //! * **GPUs**: workgroups of 32 or 64, up to 16 along m and the rest along n; the caches do the sharing.
+//! * **Along n**: where the texels of b run along k, neighbouring invocations take neighbouring n: in an R-Tile these are
+//!   neighbouring texels, for loads and for stores.
 //! * **Parts of k**: a long k is cut so that the slab of a that one part reads by columns stays in a cache, and on a GPU so that
 //!   a small product fills the device. Parts are summed by a second dispatch, in a fixed order.
 //!
@@ -48,6 +50,7 @@ const LANES_N: u32 = 6;
 const PARTS: u32 = 7;
 const SHARE: u32 = 8;
 const MATRICES: u32 = 9;
+const STEP_N: u32 = 10;
 pub(super) const REDUCE: u32 = 16;
 pub(super) const REDUCE_2: u32 = 17;
 const SCALE_2: u32 = 18;
@@ -123,6 +126,12 @@ impl Product {
         Ok(Self { a: (arg, shared_over_heads(a, arg, output)?), b: (Arg::Input(number + 1), b.clone()), reduce })
     }
 
+    /// Whether the texels of the side along n run along the axis summed over.
+    fn runs_along_k(&self) -> bool {
+        let (_, b) = &self.b;
+        matches!(b.view.lane_axis(b.dtype.lanes()), Ok(Some(axis)) if axis == self.reduce as usize)
+    }
+
     fn exchanged(self) -> Self {
         Self { a: self.b, b: self.a, ..self }
     }
@@ -158,6 +167,8 @@ pub(super) struct Schedule {
     pub(super) parts: u32,
     /// Invocations that share fetches of b by shuffles; 1 for none.
     pub(super) share: u32,
+    /// Distance of an invocation's values of n: 1, or `lanes_n`.
+    pub(super) step_n: u32,
 }
 
 impl Schedule {
@@ -171,6 +182,7 @@ impl Schedule {
             lanes_n: get(LANES_N)?,
             parts: get(PARTS)?,
             share: get(SHARE).unwrap_or(1),
+            step_n: get(STEP_N)?,
         })
     }
 
@@ -198,7 +210,7 @@ impl Schedule {
         let tiles = u64::from(size.quads_m) * u64::from(size.n.div_ceil(tile_n));
         let tile_m = if processor { 1 } else { Self::gpu_tile(size, lanes_m, tiles) };
         let parts = Self::parts(size, if processor { None } else { Some(tiles / u64::from(tile_m)) });
-        Self { tile_m, tile_n, lanes_m, lanes_n, parts, share }
+        Self { tile_m, tile_n, lanes_m, lanes_n, parts, share, step_n: 1 }
     }
 
     /// Quads of m for an invocation of a GPU: two halve what it fetches of b for each sum, where enough invocations are left.
@@ -265,6 +277,9 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
             schedule = schedule.by_halves(head_dim, call.limits)?;
         }
     }
+    if first.runs_along_k() && second.as_ref().is_none_or(|(second, _)| second.runs_along_k()) {
+        schedule.step_n = schedule.lanes_n;
+    }
     let shader = schedule.shader(second.is_some());
     // The shader of two products always has an epilogue.
     let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };
@@ -317,7 +332,7 @@ fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
 
 /// The schedule's constants and workgroups; the builder has all operands.
 fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Result<Dispatch, Refusal> {
-    let Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share } = schedule;
+    let Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share, step_n } = schedule;
     let [p0, p1, p2, p3] = builder.box_over(output);
     let mut builder = builder
         .set(TILE_M, tile_m)
@@ -325,6 +340,7 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Resul
         .set(LANES_M, lanes_m)
         .set(LANES_N, lanes_n)
         .set(PARTS, parts)
+        .set(STEP_N, step_n)
         .set(MATRICES, p2);
     if share > 1 {
         builder = builder.set(SHARE, share);

@@ -192,6 +192,11 @@ impl Product {
         }
     }
 
+    /// From the first n of an invocation to that of the next one.
+    fn lane_step(&self) -> u32 {
+        if self.schedule.step_n == 1 { self.schedule.tile_n } else { 1 }
+    }
+
     fn b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let outer = self.outer();
         let k = b.extents[self.reduce].div_ceil(self.schedule.parts);
@@ -199,11 +204,11 @@ impl Product {
         let own = fragment.div_ceil(self.schedule.share);
         let steps = spread(self.reduce, k.div_ceil(4), 4);
         let lanes = match self.schedule.share {
-            1 => spread(outer, self.schedule.lanes_n, self.schedule.tile_n),
+            1 => spread(outer, self.schedule.lanes_n, self.lane_step()),
             share => spread(outer, share, 1),
         };
         let (instructions, per_quad) = match self.way(b) {
-            Way::AlongK => (vec![spread(outer, own, self.schedule.share), steps], own),
+            Way::AlongK => (vec![spread(outer, own, self.schedule.share.max(self.schedule.step_n)), steps], own),
             Way::AlongOuter => (vec![spread(self.reduce, 4, 1), spread(outer, fragment / 4, 4), steps], own),
             Way::Scattered => (vec![spread(outer, fragment, 1), spread(self.reduce, 4, 1), steps], 4 * own),
         };
@@ -223,9 +228,9 @@ impl Product {
 
     /// The output, or an extra operand of an epilogue: a texel for each of the result, or four where no texel is along m.
     fn result(&self, access: Access, at: &Addressing, subgroup: u32) -> Traffic {
-        let Schedule { lanes_m, lanes_n, tile_n, .. } = self.schedule;
-        let lanes = vec![spread(0, lanes_m, 4), spread(1, lanes_n, tile_n)];
-        let mut instructions = vec![spread(1, tile_n, 1)];
+        let Schedule { lanes_m, lanes_n, tile_n, step_n, .. } = self.schedule;
+        let lanes = vec![spread(0, lanes_m, 4), spread(1, lanes_n, self.lane_step())];
+        let mut instructions = vec![spread(1, tile_n, step_n)];
         if at.lane_axis != Some(0) {
             instructions.insert(0, spread(0, at.extents[0].min(4), 1));
         }

@@ -14,7 +14,7 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     let workgroups = times(&groups);
     let size = get(LOCAL_SIZE);
     let product = Schedule::of(constants).filter(|_| shader.starts_with("gemm"));
-    let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share }) = product else {
+    let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share, step_n }) = product else {
         let extents = [0, 1, 2, 3].map(|axis| get(BOX + axis));
         let rows = match get(TILE_ROWS) {
             1 => String::new(),
@@ -29,6 +29,9 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     );
     if parts > 1 {
         words += &format!(", in {parts} parts");
+    }
+    if step_n > 1 {
+        words += &format!(", columns {step_n} apart");
     }
     if share > 1 {
         words += &format!(", {share} of them share fetches by shuffles");
@@ -54,10 +57,10 @@ mod tests {
 
     #[test]
     fn schedules_are_told_with_their_numbers() {
-        let product = [(0, 64), (3, 2), (4, 4), (5, 16), (6, 4), (7, 3), (16, 1), (64, 0)];
+        let product = [(0, 64), (3, 2), (4, 4), (5, 16), (6, 4), (7, 3), (10, 4), (16, 1), (64, 0)];
         assert_eq!(
             schedule_in_words("gemm", &product, [5, 7, 1]),
-            "5 x 7 workgroups of 16 x 4 invocations, each with 8 x 4 sums over axis 1, in 3 parts"
+            "5 x 7 workgroups of 16 x 4 invocations, each with 8 x 4 sums over axis 1, in 3 parts, columns 4 apart"
         );
         let rows = [(0, 32), (3, 1), (4, 4), (5, 9), (6, 8), (7, 1), (8, 1), (16, 7)];
         assert_eq!(

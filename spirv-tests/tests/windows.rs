@@ -1,6 +1,6 @@
 //! Windows that no case lists: whatever the planner accepts is right, and what it refuses it explains.
 
-use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, ValueId, encode};
+use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, ValueId, decode, encode};
 use fblayout_spirv_tests::{Case, Device, Fill, Reference, STORAGES, Setup, VulkanDevice, check};
 
 /// Numbers that decide the windows (a linear congruence; the tests run the same everywhere).
@@ -141,7 +141,11 @@ fn values_placed_for_their_windows_are_right() {
             graph.verify().expect("the generator obeys the rules");
             let plan = device.engine().plan(&graph).unwrap_or_else(|e| panic!("{storage:?} {number}: {e}"));
             turned += plan.slots.iter().filter(|slot| slot.home.layout.lane.iter().any(|d| d.axis > 0)).count();
-            let run = |device: &dyn Device| device.run(&graph, &data, &[result]).map(|outcome| outcome.bytes);
+            let run = |device: &dyn Device| -> Vec<f64> {
+                let outcome =
+                    device.run(&graph, &data, &[result]).unwrap_or_else(|e| panic!("{storage:?} {number}: {e}"));
+                decode(DType::F32, &outcome.bytes[0]).expect("floats")
+            };
             let (got, expected) = (run(&device), run(&Reference::faithful()));
             assert_eq!(got, expected, "{storage:?} {number}: {:#?}", graph.nodes);
         }

@@ -61,6 +61,9 @@ const LEAST_PART_K: u32 = 128;
 /// Invocations that fill a GPU.
 const GPU_INVOCATIONS: u32 = 1 << 15;
 
+/// Invocations from which a GPU is better off with fewer of them that hold more.
+const GPU_INVOCATIONS_PER_TILE: u64 = 1 << 14;
+
 /// Most parts, and most bytes of all their sums.
 const MOST_PARTS: u32 = 64;
 const MOST_PART_BYTES: u64 = 16 << 20;
@@ -193,8 +196,16 @@ impl Schedule {
         let share = if processor && lanes_n == 1 { limits.shuffle_width.min(group) } else { 0 };
         let share = share.checked_ilog2().map_or(1, |log| 1 << log);
         let tiles = u64::from(size.quads_m) * u64::from(size.n.div_ceil(tile_n));
-        let parts = Self::parts(size, if processor { None } else { Some(tiles) });
-        Self { tile_m: 1, tile_n, lanes_m, lanes_n, parts, share }
+        let tile_m = if processor { 1 } else { Self::gpu_tile(size, lanes_m, tiles) };
+        let parts = Self::parts(size, if processor { None } else { Some(tiles / u64::from(tile_m)) });
+        Self { tile_m, tile_n, lanes_m, lanes_n, parts, share }
+    }
+
+    /// Quads of m for an invocation of a GPU: two halve what it fetches of b for each sum, where enough invocations are left.
+    fn gpu_tile(size: Size, lanes_m: u32, tiles: u64) -> u32 {
+        let [b2, b3] = size.batches;
+        let invocations = tiles * u64::from(b2) * u64::from(b3);
+        if size.quads_m.is_multiple_of(2 * lanes_m) && invocations >= 2 * GPU_INVOCATIONS_PER_TILE { 2 } else { 1 }
     }
 
     /// The schedule that leaves two quads half a head apart to an invocation, and whole heads to a workgroup.
@@ -343,7 +354,10 @@ mod tests {
                         let size = Size { quads_m, n, k, batches: [3, 1] };
                         let s = Schedule::choose(size, &limits);
                         assert!(s.lanes_m * s.lanes_n <= most, "{size:?} {s:?}");
-                        assert!(s.tile_n.is_multiple_of(4) && s.tile_m == 1 && s.parts >= 1, "{size:?} {s:?}");
+                        assert!(
+                            s.tile_n.is_multiple_of(4) && (1..=2).contains(&s.tile_m) && s.parts >= 1,
+                            "{size:?} {s:?}"
+                        );
                         assert!(s.share == 1 || (s.lanes_n == 1 && s.share <= shuffle), "{size:?} {s:?}");
                         assert!(s.share.is_power_of_two() && (s.lanes_m * s.lanes_n).is_multiple_of(s.share));
                     }

@@ -69,7 +69,7 @@ impl Operand {
         if self.dtype.quant_texels().is_some() {
             return refuse(format!("no kernel writes {:?}", self.dtype));
         }
-        if lane_axis(&self.view, lanes, arg)? != Some(0) || !self.padded()[0].is_multiple_of(lanes) {
+        if lane_axis(&self.view.normalize(), lanes, arg)? != Some(0) || !self.padded()[0].is_multiple_of(lanes) {
             return refuse(format!("axis 0 must carry the {lanes} lanes of a texel whole, for it is written"));
         }
         let broadcast = |axis: &ViewAxis| axis.terms.iter().any(|t| t.radix > 1 && t.at.is_none());
@@ -82,7 +82,8 @@ impl Operand {
 
 /// The constants (id, bits) of operand `slot`, ids ascending. `arg` is what errors call it.
 pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u32, u32)>, Refusal> {
-    let Operand { dtype, ref view, storage, pitch } = *operand;
+    let Operand { dtype, storage, pitch, .. } = *operand;
+    let view = &operand.view.normalize();
     let lane_axis = lane_axis(view, dtype.lanes(), arg)?;
     let [x, y] = [origin_x(view.origin.x, dtype), view.origin.y];
     let mut fields = vec![
@@ -124,7 +125,7 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
 }
 
 fn lane_axis(view: &View, lanes: u32, arg: Arg) -> Result<Option<usize>, Refusal> {
-    view.normalize().lane_axis(lanes).map_err(|e| Refusal(format!("{arg}: {e}")))
+    view.lane_axis(lanes).map_err(|e| Refusal(format!("{arg}: {e}")))
 }
 
 /// Column of texels of a column of slots.
@@ -149,7 +150,7 @@ fn steps(view: &View, axis: usize, dtype: DType, reach: &mut u32) -> Result<Vec<
             }
         }
     }
-    Ok(merge(steps))
+    Ok(steps)
 }
 
 /// A digit over columns of slots of a quantized type, cut where a tile ends: within a tile a slot is `q` texels, from tile to
@@ -173,22 +174,6 @@ fn quant_steps(term: Term, stride: u32, q: u32, outermost: bool, reach: &mut u32
         steps.push(Step { radix: radix.div_ceil(inner), x: tile, y: 0 });
     }
     Ok(steps)
-}
-
-/// Joins neighbours of which the outer carries on where the inner ends.
-fn merge(steps: Vec<Step>) -> Vec<Step> {
-    let mut merged: Vec<Step> = Vec::with_capacity(steps.len());
-    for step in steps {
-        let continues = |inner: &Step| {
-            u64::from(inner.x) * u64::from(inner.radix) == u64::from(step.x)
-                && u64::from(inner.y) * u64::from(inner.radix) == u64::from(step.y)
-        };
-        match merged.last_mut() {
-            Some(inner) if continues(inner) => inner.radix *= step.radix,
-            _ => merged.push(step),
-        }
-    }
-    merged
 }
 
 /// `r0, r1, x0, y0, x1, y1, x2, y2`: the outermost digit is always number 2, which needs no radix. `None` when there are too

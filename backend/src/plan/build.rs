@@ -5,21 +5,25 @@
 //! ([`Ladder`]); where a reader still cannot, bytes move: the copy is made after all, the value is copied to another home, or the
 //! window to a dense one; each with its reason in the report.
 
+mod groups;
+mod operands;
+
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Shape, Value, ValueId};
+use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
 use crate::kernels::{self, Arg, Lowered};
 
-use super::fusion::{Assembled, Extra, Group, Groups, Map};
+use super::fusion::Groups;
 use super::ladder::Ladder;
 use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{
     Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, in_place, memory,
 };
+use operands::{Found, Placed};
 
 /// Plans a graph by the one rule of layouts. `footprint` tells what a storage takes on the device.
 pub fn plan(
@@ -123,19 +127,11 @@ fn lifetimes(steps: &[Step]) -> Vec<(usize, usize)> {
     live
 }
 
-/// Where a value is found: a storage and the value's axes over its positions.
+/// A storage, and a place in it.
 #[derive(Clone, Copy)]
 struct Bound {
     slot: usize,
     at: Place,
-    /// The copy that was not made, when the positions belong to another value: index into the report's transforms.
-    elided: Option<usize>,
-}
-
-/// An operand where its reader finds it, and what became of the window that it is; nothing to tell of a whole value.
-struct Placed {
-    bound: Bound,
-    verdict: Option<Verdict>,
 }
 
 /// What a dispatch is bound to.
@@ -164,7 +160,7 @@ struct Builder<'a> {
     layouts: &'a Layouts,
     groups: &'a Groups,
     ladder: Ladder<'a>,
-    values: Vec<Option<Bound>>,
+    values: Vec<Option<Found>>,
     /// Number of the node at work.
     at: usize,
     /// Windows that were copied because no reader could use their coordinates.
@@ -207,88 +203,6 @@ impl<'a> Builder<'a> {
         self.node(&self.graph.nodes[at])
     }
 
-    /// Runs a group as one, or in as few parts as kernels can.
-    fn together(&mut self, group: &Group) -> Result<(), PlanError> {
-        if self.group(group)? {
-            return Ok(());
-        }
-        match group.apart(self.graph) {
-            Some(parts) => parts.iter().try_for_each(|part| self.together(part)),
-            None => group.nodes.iter().try_for_each(|&at| self.alone(at)),
-        }
-    }
-
-    /// Runs a group as one; false where its views or the device do not let it.
-    fn group(&mut self, group: &Group) -> Result<bool, PlanError> {
-        let graph = self.graph;
-        let Some(Assembled { fused, reads, writes, output, shape }) = Assembled::of(graph, group) else {
-            return Ok(false);
-        };
-        let (Some((&last, others)), false) = (group.nodes.split_last(), group.nodes.len() == 1) else {
-            return Ok(false);
-        };
-        self.at = last;
-        let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
-        let label = format!("{names} {}", graph.nodes[last].name);
-        let operands = || group.operands(graph);
-        let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
-        let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound).collect();
-        let mut extras = Vec::with_capacity(reads.len() + writes.len());
-        for Extra { operand, shape: of, map } in &reads {
-            let read = self.placed(operand, &label)?;
-            let repeated = self.lowerings.repeated(read.bound.at, of);
-            let Some(Ok(at)) = repeated.map(|place| self.lowerings.window(place, shape, *map, 0)) else {
-                return Ok(false);
-            };
-            extras.push(Bound { at, ..read.bound });
-            placed.push(read);
-        }
-        for &(value, map) in &writes {
-            let Some(bound) = self.written_as(value, shape, map)? else { return Ok(false) };
-            extras.push(bound);
-        }
-        let Some(output) = self.written_as(output.0, shape, output.1)? else { return Ok(false) };
-        let places = |bounds: &[Bound]| bounds.iter().map(|bound| bound.at).collect::<Vec<_>>();
-        let Ok(lowered) = self.lowerings.lower_fused(&fused, &places(&inputs), &places(&extras), output.at) else {
-            return Ok(false);
-        };
-        for (input, placed) in operands().chain(reads.iter().map(|read| &read.operand)).zip(&placed) {
-            self.record(input, &label, placed.verdict.clone());
-        }
-        self.record_inner(group, &label);
-        let operands = Operands { inputs: &inputs, extras: &extras, output: &output, fused: others };
-        self.emit(&label, false, &lowered, operands);
-        Ok(true)
-    }
-
-    /// A value's home along the axes of a kernel's result; nothing where the kernel would leave padding unwritten.
-    fn written_as(&mut self, value: ValueId, shape: Shape, map: Map) -> Result<Option<Bound>, PlanError> {
-        let bound = self.value(value)?;
-        let Ok(at) = self.lowerings.window(bound.at, shape, map, 0) else { return Ok(None) };
-        let box_of = |place: Place| {
-            let axes = &self.lowerings.operand(place).view.axes;
-            axes.iter().map(|axis| u64::from(axis.padded)).product::<u64>()
-        };
-        Ok((box_of(at) == box_of(bound.at)).then_some(Bound { at, ..bound }))
-    }
-
-    /// Views and copies between the nodes of a group are gone with the values that they show.
-    fn record_inner(&mut self, group: &Group, label: &str) {
-        let graph = self.graph;
-        let inside: FxHashSet<ValueId> = group.nodes.iter().map(|&at| graph.nodes[at].output).collect();
-        for node in group.nodes.iter().map(|&at| &graph.nodes[at]) {
-            if node.op == Op::Copy {
-                let bytes = self.get(node.output).desc().bytes();
-                let (node, verdict) = (label.to_owned(), Verdict::Eliminated);
-                self.transforms.push(Transform { node, kind: TransformKind::Copy, bytes, verdict });
-            }
-            for input in node.inputs.iter().filter(|input| inside.contains(&input.value)) {
-                let whole = input.is_whole(&self.get(input.value).shape);
-                self.record(input, label, (!whole).then_some(Verdict::Eliminated));
-            }
-        }
-    }
-
     fn node(&mut self, node: &Node) -> Result<(), PlanError> {
         let label = [node.op.row().name, " ", &node.name].concat();
         if node.op == Op::Copy && self.elide(node, &label)? {
@@ -298,7 +212,7 @@ impl<'a> Builder<'a> {
         // A copy is how a view is moved: it reads every one.
         let placed = |input| if node.op == Op::Copy { self.window(input, &label) } else { self.placed(input, &label) };
         let mut inputs = node.inputs.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
-        let output = self.value(node.output)?;
+        let output = self.made(node.output, "it is written")?;
         let mut lowered = self.lower(node, &inputs, output.at);
         for (i, input) in node.inputs.iter().enumerate() {
             let Err(refusal) = &lowered else { break };
@@ -316,22 +230,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// An operand where the policy wants it: as coordinates, or as a dense copy.
-    fn placed(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
-        let value = self.get(input.value);
-        let kind = kind_of(input, value);
-        let whole = input.is_whole(&value.shape);
-        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
-            self.window(input, label)
-        } else {
-            self.dense(input, label, "the policy reads no such view")
-        }
-    }
-
     /// Whether an operand is all of a value in the value's own home.
     fn is_home(&self, input: &graph::Operand) -> bool {
-        let elided = self.values[input.value.index()].as_ref().is_some_and(|b| b.elided.is_some());
-        input.is_whole(&self.get(input.value).shape) && !elided
+        input.is_whole(&self.get(input.value).shape) && !self.is_elided(input.value)
+    }
+
+    fn is_elided(&self, id: ValueId) -> bool {
+        matches!(self.values[id.index()], Some(Found::Elided { .. }))
     }
 
     fn get(&self, id: ValueId) -> &'a Value {
@@ -342,148 +247,14 @@ impl<'a> Builder<'a> {
         self.lowerings.lower(&node.op, inputs.iter().map(|placed| placed.bound.at), output)
     }
 
-    /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
-    fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
-        let input = &node.inputs[0];
-        let to = self.get(node.output);
-        let transform = Transform {
-            node: label.to_owned(),
-            kind: TransformKind::Copy,
-            bytes: to.desc().bytes(),
-            verdict: Verdict::Eliminated,
-        };
-        if let Some(reason) = self.ladder.must_copy(node) {
-            self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
-            return Ok(false);
+    /// Where a value is; it gets its home when it is met for the first time.
+    fn value(&mut self, id: ValueId) -> Result<Found, PlanError> {
+        if let Some(found) = self.values[id.index()] {
+            return Ok(found);
         }
-        let Placed { bound: source, verdict } = self.window(input, label)?;
-        self.record(input, label, verdict);
-        let window = self.lowerings.window(source.at, to.shape, graph::linear_strides(&to.shape), 0);
-        let bound = window.map(|at| Bound { slot: source.slot, at, elided: Some(self.transforms.len()) });
-        // A reader may yet need the copy made, from the very positions that stand for it.
-        match bound.and_then(|bound| self.copyable(&bound, to).map(|()| bound)) {
-            Ok(bound) => {
-                self.transforms.push(transform);
-                self.values[node.output.index()] = Some(bound);
-                Ok(true)
-            }
-            Err(why) => {
-                self.transforms.push(Transform { verdict: Verdict::Explicit(why), ..transform });
-                Ok(false)
-            }
-        }
-    }
-
-    /// Whether a kernel can copy these positions to a home of the value's own.
-    fn copyable(&mut self, bound: &Bound, value: &Value) -> Result<(), String> {
-        let home = self.lowerings.home(value.desc(), None).map_err(|e| e.to_string())?;
-        self.lowerings.lower(&Op::Copy, [bound.at].into_iter(), home.place).map(drop)
-    }
-
-    /// An operand as coordinates, where any R-Tile allows it.
-    fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
-        if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(Placed { bound: *bound, verdict: None });
-        }
-        let bound = self.value(input.value)?;
-        if input.is_whole(&self.get(input.value).shape) {
-            return Ok(Placed { bound, verdict: None });
-        }
-        let seen = |lowerings: &mut Lowerings, bound: Bound| {
-            let at = lowerings.window(bound.at, input.shape, input.strides, input.offset)?;
-            Ok(Placed { bound: Bound { at, ..bound }, verdict: Some(Verdict::Eliminated) })
-        };
-        let why: String = match seen(self.lowerings, bound) {
-            Ok(placed) => return Ok(placed),
-            Err(why) => why,
-        };
-        if bound.elided.is_some() {
-            let made = self.materialise(input.value, &why)?;
-            if let Ok(placed) = seen(self.lowerings, made) {
-                return Ok(placed);
-            }
-        }
-        self.rehome(input, label, &why)
-    }
-
-    /// Copies a value to another home, whose cuts fit the window.
-    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
-        let value = self.get(input.value);
-        let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
-        if value.dtype.quant_texels().is_some() {
-            return Err(fail(why.to_owned()));
-        }
-        let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {
-            let Value { shape, .. } = value;
-            let graph::Operand { shape: window, strides, .. } = input;
-            return Err(fail(format!(
-                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
-            )));
-        };
-        let source = self.value(input.value)?;
-        let copy = self.copy_to(&source, home, label)?;
-        Ok(self.copied(input, Bound { at, ..copy }, why))
-    }
-
-    /// A dense copy of a window, in the home of the window's shape.
-    fn dense(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
-        if input.is_whole(&self.get(input.value).shape) {
-            return Ok(Placed { bound: self.materialise(input.value, why)?, verdict: None });
-        }
-        if let Some(bound) = self.dense_windows.get(input) {
-            return Ok(Placed { bound: *bound, verdict: None });
-        }
-        let dtype = self.get(input.value).dtype;
-        let home = self.lowerings.home(graph::Desc { dtype, shape: input.shape }, None)?;
-        let source = self.window(input, label)?.bound;
-        let bound = match self.copy_to(&source, home.clone(), label) {
-            Err(_) if source.elided.is_some() => {
-                self.materialise(input.value, why)?;
-                let source = self.window(input, label)?.bound;
-                self.copy_to(&source, home, label)?
-            }
-            copied => copied?,
-        };
-        Ok(self.copied(input, bound, why))
-    }
-
-    /// A window that was copied. Later readers share the copy, unless the value changes in between.
-    fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
-        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
-            self.dense_windows.insert(*input, bound);
-        }
-        Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
-    }
-
-    /// Makes the copy that was elided, now that a reader cannot do without.
-    fn materialise(&mut self, value: ValueId, why: &str) -> Result<Bound, PlanError> {
-        let source = self.value(value)?;
-        let Some(elided) = source.elided else { return Ok(source) };
-        let home = self.ladder.home(self.lowerings, value, None)?;
-        let label = self.transforms[elided].node.clone();
-        let bound = self.copy_to(&source, home, &label)?;
-        self.transforms[elided].verdict = Verdict::Explicit(why.to_owned());
-        self.values[value.index()] = Some(bound);
-        Ok(bound)
-    }
-
-    fn copy_to(&mut self, source: &Bound, home: Homed, label: &str) -> Result<Bound, PlanError> {
-        let Homed { home, place: at } = home;
-        let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), at))
-            .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
-        let dense = Bound { slot: self.slot(Home::clone(&home), Owner::Arena { offset: 0 }), at, elided: None };
-        self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));
-        Ok(dense)
-    }
-
-    /// The home of a value met for the first time.
-    fn value(&mut self, id: ValueId) -> Result<Bound, PlanError> {
-        if let Some(bound) = self.values[id.index()] {
-            return Ok(bound);
-        }
-        let bound = self.allocate(id)?;
-        self.values[id.index()] = Some(bound);
-        Ok(bound)
+        let found = Found::Made(self.allocate(id)?);
+        self.values[id.index()] = Some(found);
+        Ok(found)
     }
 
     fn allocate(&mut self, id: ValueId) -> Result<Bound, PlanError> {
@@ -496,7 +267,7 @@ impl<'a> Builder<'a> {
         } else {
             Owner::Arena { offset: 0 }
         };
-        Ok(Bound { slot: self.slot(Home::clone(&home), owner), at: place, elided: None })
+        Ok(Bound { slot: self.slot(Home::clone(&home), owner), at: place })
     }
 
     fn slot(&mut self, home: Home, owner: Owner) -> usize {

@@ -11,10 +11,11 @@
 //! Only a value that exists already is copied to such a home. A copy may turn the lanes of any value along any axis; kernels read
 //! such a window element by element.
 
-use crate::graph::{self, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
+use crate::graph::{self, Desc, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
 use crate::kernels;
 use crate::layout::Layout;
 
+use super::chain::Seen;
 use super::lowering::{Homed, Lowerings, Place};
 use super::{Home, PlanError, PlanOptions, Tile};
 
@@ -48,7 +49,7 @@ impl<'a> Ladder<'a> {
                     of.push(at);
                 }
             }
-            let desc = |input: &Operand| graph::Desc { shape: input.shape, ..graph.values[input.value.index()].desc() };
+            let desc = |input: &Operand| Desc { shape: input.shape, ..graph.values[input.value.index()].desc() };
             let inputs: Vec<_> = node.inputs.iter().map(desc).collect();
             let output = node.output.index();
             lane_axes[output] = kernels::lane_axes(&node.op, &inputs, &graph.values[output].desc());
@@ -94,13 +95,13 @@ impl<'a> Ladder<'a> {
             return Ok(homed);
         }
         let most = MOST_GROWTH * homed.home.bytes() as f64;
-        let (mut least, mut best) = (self.cut(lowerings, id, homed.place), homed);
-        for home in self.lane_axes[id.index()].iter().flat_map(|&axis| homes(value, axis)) {
+        let (mut least, mut best) = (self.cut(lowerings, id, Seen::At(homed.place)), homed);
+        for home in self.lane_axes[id.index()].iter().flat_map(|&axis| homes(value.desc(), axis)) {
             if least == 0 {
                 break;
             }
             let Some(homed) = home.of(lowerings).filter(|homed| homed.home.bytes() as f64 <= most) else { continue };
-            let cut = self.cut(lowerings, id, homed.place);
+            let cut = self.cut(lowerings, id, Seen::At(homed.place));
             if cut < least {
                 (least, best) = (cut, homed);
             }
@@ -108,41 +109,49 @@ impl<'a> Ladder<'a> {
         Ok(best)
     }
 
-    /// Bytes of the windows that readers of a value cannot use as coordinates, with the value at a place.
-    fn cut(&self, lowerings: &mut Lowerings, id: ValueId, place: Place) -> u64 {
+    /// Bytes of the windows that readers of a value cannot use as coordinates.
+    fn cut(&self, lowerings: &mut Lowerings, id: ValueId, seen: Seen) -> u64 {
         let mut bytes = 0;
         for &reader in &self.readers[id.index()] {
             let node = &self.graph.nodes[reader];
             let passes_on = node.op == Op::Copy && self.must_copy(node).is_none();
             for input in node.inputs.iter().filter(|input| input.value == id) {
-                let is_whole = input.is_whole(&self.get(id).shape);
-                if is_whole && !passes_on {
-                    continue;
-                }
-                let window = if is_whole { Ok(place) } else { lowerings.window_of(place, input) };
-                bytes += match window {
-                    Err(_) => self.bytes(id, &input.shape),
-                    Ok(window) if passes_on => self.cut_of_copy(lowerings, node.output, window),
-                    Ok(_) => 0,
+                let is_home = matches!(seen, Seen::At(_)) && input.is_whole(&self.get(id).shape);
+                bytes += match passes_on {
+                    true => self.cut_of_copy(lowerings, node, seen),
+                    false if is_home || seen.window(lowerings, input).is_ok() => 0,
+                    false => self.bytes(id, &input.shape),
                 };
             }
         }
         bytes
     }
 
-    /// The same for a copy that is not made: its result is the positions of its source.
-    fn cut_of_copy(&self, lowerings: &mut Lowerings, copy: ValueId, source: Place) -> u64 {
-        let shape = self.get(copy).shape;
-        match lowerings.window(source, shape, graph::linear_strides(&shape), 0) {
-            Ok(place) => self.cut(lowerings, copy, place),
-            Err(_) => self.bytes(copy, &shape),
+    /// The same for a copy that is not made: nothing where every reader sees what it wants through it.
+    fn cut_of_copy(&self, lowerings: &mut Lowerings, copy: &Node, seen: Seen) -> u64 {
+        let shape = self.get(copy.output).shape;
+        let all = self.bytes(copy.output, &shape);
+        let Ok(chain) = seen.copied(lowerings, &copy.inputs[0], shape) else { return all };
+        let seen = Seen::Through(chain);
+        match self.cut(lowerings, copy.output, seen) {
+            0 => 0,
+            bytes if seen.window(lowerings, &Operand::whole(copy.output, shape)).is_ok() => bytes,
+            _ => all,
         }
     }
 
-    /// A home for a copy of an existing plain value whose cuts fit a window, and the place of the window there.
+    /// Whether every reader of a value that is seen so finds what it wants.
+    pub fn is_served(&self, lowerings: &mut Lowerings, id: ValueId, seen: Seen) -> bool {
+        self.cut(lowerings, id, seen) == 0
+    }
+
+    /// A home for a copy of an existing plain value whose cuts fit a window, and the place of the window there: of the value's own
+    /// shape, or of the shape whose axes the window steps along.
     pub fn home_of_copy(&self, lowerings: &mut Lowerings, input: &Operand) -> Option<(Homed, Place)> {
-        let value = self.get(input.value);
-        (0..4).flat_map(|lanes| homes(value, lanes)).find_map(|home| {
+        let value = self.get(input.value).desc();
+        let regrouped = regrouped(input, &value.shape).map(|shape| Desc { shape, ..value });
+        let descs = [value].into_iter().chain(regrouped);
+        descs.flat_map(|desc| (0..4).flat_map(move |lanes| homes(desc, lanes))).find_map(|home| {
             let homed = home.of(lowerings)?;
             let window = lowerings.window_of(homed.place, input).ok()?;
             Some((homed, window))
@@ -154,40 +163,56 @@ impl<'a> Ladder<'a> {
     }
 
     fn bytes(&self, id: ValueId, shape: &Shape) -> u64 {
-        graph::Desc { dtype: self.get(id).dtype, shape: *shape }.bytes()
+        Desc { dtype: self.get(id).dtype, shape: *shape }.bytes()
     }
 }
 
 /// A home that a value could have: its tile, with the axes in this order when it is laid out.
-struct Candidate<'a> {
-    value: &'a Value,
+struct Candidate {
+    desc: Desc,
     order: [usize; 4],
     /// The rule's own tile where nothing is said.
     tile: Option<Tile>,
 }
 
-impl Candidate<'_> {
+impl Candidate {
     fn of(self, lowerings: &mut Lowerings) -> Option<Homed> {
-        let Self { value, order, tile } = self;
-        let extents = order.map(|axis| value.shape[axis]);
+        let Self { desc: Desc { dtype, shape }, order, tile } = self;
+        let extents = order.map(|axis| shape[axis]);
         let (limits, options) = (lowerings.limits(), lowerings.options());
         let Tile { row_axis, strip } = tile.unwrap_or_else(|| Tile::by_rule(&extents, limits, options));
-        let layout =
-            Layout::rtile(&extents, value.dtype.lanes(), row_axis, strip, limits.max_image_2d, u32::MAX).ok()?;
+        let layout = Layout::rtile(&extents, dtype.lanes(), row_axis, strip, limits.max_image_2d, u32::MAX).ok()?;
         let mut back = [0; 4];
         (0..4).for_each(|axis| back[order[axis]] = axis);
-        let home = Home::with_layout(value.dtype, layout.permute(&back).ok()?, limits, options.storage).ok()?;
+        let home = Home::with_layout(dtype, layout.permute(&back).ok()?, limits, options.storage).ok()?;
         Some(lowerings.homed(home))
     }
 }
 
 /// Homes of a value with its lanes on an axis, best first: the rule's tile, other strips, strips of other axes, single rows.
-fn homes(value: &Value, lanes: usize) -> impl Iterator<Item = Candidate<'_>> {
+fn homes(desc: Desc, lanes: usize) -> impl Iterator<Item = Candidate> {
     let mut order = [0, 1, 2, 3];
     order[..=lanes].rotate_right(1);
-    let axes = move || (1..4).filter(move |&axis| value.shape[order[axis]] > 1);
+    let axes = move || (1..4).filter(move |&axis| desc.shape[order[axis]] > 1);
     let strips = move |row_axis| STRIPS.map(|strip| Tile { row_axis, strip });
     let rows = axes().map(|row_axis| Tile { row_axis, strip: 1 });
     let tiles = axes().flat_map(strips).chain(rows).map(Some);
-    [None].into_iter().chain(tiles).map(move |tile| Candidate { value, order, tile })
+    [None].into_iter().chain(tiles).map(move |tile| Candidate { desc, order, tile })
+}
+
+/// The shape over a value's elements whose axes a window steps along, if each of its strides is a multiple of the one before.
+fn regrouped(window: &Operand, value: &Shape) -> Option<Shape> {
+    let axes = window.shape.into_iter().zip(window.strides);
+    let mut cuts: Vec<u64> = axes.filter(|&(n, stride)| n > 1 && stride > 0).map(|(_, stride)| stride).collect();
+    cuts.extend([1, graph::elements(value)]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    let mut shape = [1; 4];
+    if cuts.len() > shape.len() + 1 {
+        return None;
+    }
+    for (extent, cut) in shape.iter_mut().zip(cuts.windows(2)) {
+        *extent = u32::try_from(cut[1] / cut[0]).ok().filter(|_| cut[1].is_multiple_of(cut[0]))?;
+    }
+    Some(shape)
 }

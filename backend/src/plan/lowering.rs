@@ -10,7 +10,9 @@ use rustc_hash::FxHashMap;
 use crate::device::Limits;
 use crate::graph::{self, Desc, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
+use crate::layout::{Illegal, View};
 
+use super::chain::Chains;
 use super::{Home, PlanError, PlanOptions, Tile};
 
 /// Lowered ops that are kept, about 2 KiB each: the next plan starts afresh when there are more.
@@ -35,6 +37,7 @@ pub(super) struct Lowerings {
     places: FxHashMap<Operand, Place>,
     homes: FxHashMap<(Desc, Option<Tile>), Result<Homed, PlanError>>,
     windows: FxHashMap<(Place, Window), Result<Place, String>>,
+    pub chains: Chains,
     ops: FxHashMap<Key, u32>,
     lowered: FxHashMap<Vec<u32>, Result<Arc<Lowered>, String>>,
     /// Room to put a question in.
@@ -42,7 +45,7 @@ pub(super) struct Lowerings {
 }
 
 /// Extents, strides and offset of a window.
-type Window = (Shape, [u64; 4], u64);
+pub(super) type Window = (Shape, [u64; 4], u64);
 
 impl Lowerings {
     /// Nothing is known yet.
@@ -54,6 +57,7 @@ impl Lowerings {
             places: FxHashMap::default(),
             homes: FxHashMap::default(),
             windows: FxHashMap::default(),
+            chains: Chains::default(),
             ops: FxHashMap::default(),
             lowered: FxHashMap::default(),
             question: Vec::new(),
@@ -117,16 +121,18 @@ impl Lowerings {
         if let Some(known) = self.windows.get(&key) {
             return known.clone();
         }
-        let whole = &self.operands[place.0 as usize];
-        let window = match whole.view.strided(&shape, &strides, offset) {
-            Ok(view) => {
-                let window = Operand { view, ..*whole };
-                kernels::takes(&window).map(|()| self.place(window)).map_err(|refusal| refusal.0)
-            }
-            Err(why) => Err(why.to_string()),
-        };
+        let view = self.operand(place).view.strided(&shape, &strides, offset);
+        let window = self.taken(place, view);
         self.windows.insert(key, window.clone());
         window
+    }
+
+    /// The place of a view over the storage of another place, if kernels take it.
+    pub fn taken(&mut self, of: Place, view: Result<View, Illegal>) -> Result<Place, String> {
+        let view = view.map_err(|illegal| illegal.to_string())?;
+        let operand = Operand { view, ..*self.operand(of) };
+        kernels::takes(&operand).map_err(|refusal| refusal.0)?;
+        Ok(self.place(operand))
     }
 
     /// [`kernels::lower`] at these places.

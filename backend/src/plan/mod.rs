@@ -3,6 +3,7 @@
 mod bound;
 mod build;
 mod candidates;
+mod chain;
 mod cost;
 mod dirty;
 mod fusion;

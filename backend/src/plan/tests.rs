@@ -4,6 +4,7 @@ mod candidates;
 mod cost;
 mod fusion;
 mod in_place;
+mod ladder;
 mod replan;
 mod select;
 

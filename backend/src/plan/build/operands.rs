@@ -1,0 +1,223 @@
+//! How a reader finds its operand: as coordinates where a chain or an R-Tile allows it, else among copied bytes.
+
+use crate::graph::{self, Desc, Node, Op, Value, ValueId};
+use crate::plan::chain::{Chain, Seen};
+use crate::plan::lowering::{Homed, Lowerings};
+use crate::plan::report::{Transform, TransformKind, Verdict};
+use crate::plan::{Home, Owner, PlanError};
+
+use super::{Bound, Builder, Operands, kind_of};
+
+/// Where a value is found.
+#[derive(Clone, Copy)]
+pub(super) enum Found {
+    /// In a home of its own.
+    Made(Bound),
+    /// In another value's, for the copy is not made.
+    Elided {
+        /// The other value's storage.
+        slot: usize,
+        chain: Chain,
+        /// Index of the copy in the report's transforms.
+        transform: usize,
+    },
+}
+
+impl Found {
+    /// The storage, and how the value is seen there.
+    fn seen(self) -> (usize, Seen) {
+        match self {
+            Self::Made(Bound { slot, at }) => (slot, Seen::At(at)),
+            Self::Elided { slot, chain, .. } => (slot, Seen::Through(chain)),
+        }
+    }
+
+    fn window(self, lowerings: &mut Lowerings, window: &graph::Operand) -> Result<Bound, String> {
+        let (slot, seen) = self.seen();
+        seen.window(lowerings, window).map(|at| Bound { slot, at })
+    }
+}
+
+/// An operand where its reader finds it, and what became of the window that it is; nothing to tell of a whole value.
+pub(super) struct Placed {
+    pub bound: Bound,
+    pub verdict: Option<Verdict>,
+}
+
+impl Builder<'_> {
+    /// Lets the result of a copy be the positions of what it copies, when nobody outside sees the difference.
+    pub(super) fn elide(&mut self, node: &Node, label: &str) -> Result<bool, PlanError> {
+        let input = &node.inputs[0];
+        let to = self.get(node.output);
+        let transform = Transform {
+            node: label.to_owned(),
+            kind: TransformKind::Copy,
+            bytes: to.desc().bytes(),
+            verdict: Verdict::Eliminated,
+        };
+        if let Some(reason) = self.ladder.must_copy(node) {
+            self.transforms.push(Transform { verdict: Verdict::Explicit(reason.into()), ..transform });
+            return Ok(false);
+        }
+        let (mut slot, seen) = self.value(input.value)?.seen();
+        let mut chain = self.chain(seen, input, node.output);
+        if let Err(why) = chain {
+            // Then its window stands alone, if need be where that is copied to.
+            let Placed { bound, verdict } = self.window(input, label)?;
+            self.record(input, label, verdict);
+            slot = bound.slot;
+            let all = graph::Operand::whole(input.value, input.shape);
+            chain = self.chain(Seen::At(bound.at), &all, node.output).map_err(|_| why);
+        } else if !input.is_whole(&self.get(input.value).shape) {
+            self.record(input, label, Some(Verdict::Eliminated));
+        }
+        match chain {
+            Ok(chain) => {
+                let elided = Found::Elided { slot, chain, transform: self.transforms.len() };
+                self.transforms.push(transform);
+                self.values[node.output.index()] = Some(elided);
+                Ok(true)
+            }
+            Err(why) => {
+                self.transforms.push(Transform { verdict: Verdict::Explicit(why), ..transform });
+                Ok(false)
+            }
+        }
+    }
+
+    /// A copy of a window as a chain, if a kernel can still make it from there for a reader that needs it, or if no reader does.
+    fn chain(&mut self, seen: Seen, input: &graph::Operand, copy: ValueId) -> Result<Chain, String> {
+        let desc = self.get(copy).desc();
+        let chain = seen.copied(self.lowerings, input, desc.shape)?;
+        let through = Seen::Through(chain);
+        match self.copyable(through, &graph::Operand::whole(copy, desc.shape), desc) {
+            Err(why) if !self.ladder.is_served(self.lowerings, copy, through) => Err(why),
+            _ => Ok(chain),
+        }
+    }
+
+    /// Whether a kernel can copy all of a value to the home that it would have.
+    fn copyable(&mut self, seen: Seen, all: &graph::Operand, desc: Desc) -> Result<(), String> {
+        let at = seen.window(self.lowerings, all)?;
+        let home = self.lowerings.home(desc, None).map_err(|e| e.to_string())?;
+        self.lowerings.lower(&Op::Copy, [at].into_iter(), home.place).map(drop)
+    }
+
+    /// An operand where the policy wants it: as coordinates, or as a dense copy.
+    pub(super) fn placed(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
+        let value = self.get(input.value);
+        let kind = kind_of(input, value);
+        let whole = input.is_whole(&value.shape);
+        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
+            self.window(input, label)
+        } else {
+            self.dense(input, label, "the policy reads no such view")
+        }
+    }
+
+    /// An operand as coordinates, where any R-Tile allows it.
+    pub(super) fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
+        if let Some(&bound) = self.dense_windows.get(input) {
+            return Ok(Placed { bound, verdict: None });
+        }
+        let found = self.value(input.value)?;
+        let whole = input.is_whole(&self.get(input.value).shape);
+        let bound = match found {
+            Found::Made(bound) if whole => Ok(bound),
+            found => found.window(self.lowerings, input),
+        };
+        match (bound, found) {
+            (Ok(bound), _) => Ok(Placed { bound, verdict: (!whole).then_some(Verdict::Eliminated) }),
+            (Err(why), Found::Elided { .. }) => {
+                self.made(input.value, &why)?;
+                self.window(input, label)
+            }
+            (Err(why), Found::Made(_)) => self.rehome(input, label, &why),
+        }
+    }
+
+    /// Copies a value to another home, whose cuts fit the window.
+    fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
+        let Value { dtype, shape, .. } = *self.get(input.value);
+        let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
+        if dtype.quant_texels().is_some() {
+            return Err(fail(why.to_owned()));
+        }
+        let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {
+            let graph::Operand { shape: window, strides, .. } = input;
+            return Err(fail(format!(
+                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
+            )));
+        };
+        let source = self.made(input.value, why)?;
+        let copy = match self.copy_to(&source, &home, label) {
+            Ok(copy) => copy,
+            // Another shape and other lanes take a copy each.
+            Err(_) => {
+                let mut shape = [1; 4];
+                shape.iter_mut().zip(&home.home.layout.axes).for_each(|(extent, axis)| *extent = axis.extent);
+                let regrouped = self.lowerings.home(Desc { dtype, shape }, None)?;
+                let regrouped = self.copy_to(&source, &regrouped, label)?;
+                self.copy_to(&regrouped, &home, label)?
+            }
+        };
+        Ok(self.copied(input, Bound { at, ..copy }, why))
+    }
+
+    /// A dense copy of a window, in the home of the window's shape.
+    pub(super) fn dense(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
+        if input.is_whole(&self.get(input.value).shape) {
+            return Ok(Placed { bound: self.made(input.value, why)?, verdict: None });
+        }
+        if let Some(&bound) = self.dense_windows.get(input) {
+            return Ok(Placed { bound, verdict: None });
+        }
+        let dtype = self.get(input.value).dtype;
+        let home = self.lowerings.home(Desc { dtype, shape: input.shape }, None)?;
+        let source = self.window(input, label)?.bound;
+        let bound = match self.copy_to(&source, &home, label) {
+            Err(_) if self.is_elided(input.value) => {
+                self.made(input.value, why)?;
+                let source = self.window(input, label)?.bound;
+                self.copy_to(&source, &home, label)?
+            }
+            copied => copied?,
+        };
+        Ok(self.copied(input, bound, why))
+    }
+
+    /// A window that was copied. Later readers share the copy, unless the value changes in between.
+    fn copied(&mut self, input: &graph::Operand, bound: Bound, why: &str) -> Placed {
+        if !self.ladder.is_changing(input.value) && self.options.policy.reuses_copies() {
+            self.dense_windows.insert(*input, bound);
+        }
+        Placed { bound, verdict: Some(Verdict::Explicit(why.to_owned())) }
+    }
+
+    /// A value in a home of its own: a copy that was elided is made, now that a reader cannot do without.
+    pub(super) fn made(&mut self, id: ValueId, why: &str) -> Result<Bound, PlanError> {
+        let found = self.value(id)?;
+        let transform = match found {
+            Found::Made(bound) => return Ok(bound),
+            Found::Elided { transform, .. } => transform,
+        };
+        let label = self.transforms[transform].node.clone();
+        let all = graph::Operand::whole(id, self.get(id).shape);
+        let source = found.window(self.lowerings, &all);
+        let source = source.map_err(|why| PlanError::Node { node: label.clone(), why })?;
+        let home = self.ladder.home(self.lowerings, id, None)?;
+        let bound = self.copy_to(&source, &home, &label)?;
+        self.transforms[transform].verdict = Verdict::Explicit(why.to_owned());
+        self.values[id.index()] = Some(Found::Made(bound));
+        Ok(bound)
+    }
+
+    fn copy_to(&mut self, source: &Bound, home: &Homed, label: &str) -> Result<Bound, PlanError> {
+        let Homed { home, place: at } = home;
+        let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), *at))
+            .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
+        let dense = Bound { slot: self.slot(Home::clone(home), Owner::Arena { offset: 0 }), at: *at };
+        self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));
+        Ok(dense)
+    }
+}

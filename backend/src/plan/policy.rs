@@ -54,6 +54,15 @@ impl Policy {
         }
     }
 
+    /// The same with every node by itself.
+    pub(super) fn unfused(self) -> Self {
+        match self {
+            Self::FusedElementwise => Self::LayoutReuse,
+            Self::Full => Self::RTileMaps,
+            alone => alone,
+        }
+    }
+
     /// Whether a host's copy may be the positions of what it copies.
     pub(super) fn elides_copies(self) -> bool {
         matches!(self, Self::RTileMaps | Self::Full)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::device::{Case, Limits, Profile};
 use crate::graph::{self, Desc, Family, Graph, Kind, Op};
 use crate::plan::cost::{Prices, flops_of};
-use crate::plan::{Footprint, Home, Plan, PlanError, PlanOptions};
+use crate::plan::{Footprint, Home, Plan, PlanOptions};
 
 /// Operations that count as much as a byte moved, where nothing is known of the machine.
 const FLOPS_PER_BYTE: f64 = 16.0;
@@ -13,12 +13,10 @@ const FLOPS_PER_BYTE: f64 = 16.0;
 /// A value of the original graph, and the node that computes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fact {
-    /// Bytes that it takes in the arena; 0 for what lies elsewhere and for views.
+    /// Bytes that it takes in the arena; 0 for what lies elsewhere, for views, and for what no storage holds.
     pub bytes: u64,
     /// A copy that became coordinates: it is another value's storage.
     pub view: bool,
-    /// Only read by nodes that run in one dispatch with its own: it is never stored.
-    pub inner: bool,
     /// External: there before every node.
     pub external: bool,
     /// Its storage outlives the run, as that of external and of kept values does.
@@ -39,7 +37,7 @@ pub(super) fn facts(
     options: PlanOptions,
     footprint: &impl Footprint,
     profile: Option<&Profile>,
-) -> Result<Vec<Fact>, PlanError> {
+) -> Vec<Fact> {
     let weights: Vec<f64> = (0..graph.nodes.len()).map(|at| weight(graph, at)).collect();
     let mut costs = vec![0.0; graph.nodes.len()];
     let mut made = vec![false; graph.nodes.len()];
@@ -55,18 +53,13 @@ pub(super) fn facts(
         costs.clone_from(&weights);
     }
     plan.steps.iter().for_each(|step| made[step.node] = true);
-    let inner = inner(graph, plan);
     let mut known: HashMap<Desc, u64> = HashMap::new();
-    let mut bytes = |desc: Desc| -> Result<u64, PlanError> {
-        if let Some(&bytes) = known.get(&desc) {
-            return Ok(bytes);
-        }
-        let Desc { dtype, shape } = desc;
-        let home = Home::of(dtype, &shape, limits, options)?;
-        let size = footprint.size(home.kind, home.width, home.height);
-        let bytes = size.map_err(|why| PlanError::Home { dtype, shape, why })?.bytes;
-        known.insert(desc, bytes);
-        Ok(bytes)
+    let mut bytes = |desc: Desc| {
+        *known.entry(desc).or_insert_with(|| {
+            let home = Home::of(desc.dtype, &desc.shape, limits, options).ok();
+            let size = home.and_then(|home| footprint.size(home.kind, home.width, home.height).ok());
+            size.map_or(0, |size| size.bytes)
+        })
     };
     let kind = |value: &graph::Value| Fact {
         external: value.kind == Kind::External,
@@ -83,16 +76,15 @@ pub(super) fn facts(
             continue;
         }
         fact.view = node.op == Op::Copy && !made[at];
-        fact.inner = inner[node.output.index()];
         fact.repeatable = !fact.lasting && node.updates.is_empty();
         if !fact.view {
             (fact.cost, fact.flops) = (costs[at], flops_of(graph, at));
         }
-        if !fact.lasting && !fact.view && !fact.inner {
-            fact.bytes = bytes(graph.values[node.output.index()].desc())?;
+        if !fact.lasting && !fact.view {
+            fact.bytes = bytes(graph.values[node.output.index()].desc());
         }
     }
-    Ok(facts)
+    facts
 }
 
 /// Operations and bytes of a node, for comparisons.
@@ -101,28 +93,6 @@ fn weight(graph: &Graph, at: usize) -> f64 {
     let read = node.inputs.iter().map(|o| Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape });
     let moved: u64 = read.chain([graph.values[node.output.index()].desc()]).map(|desc| desc.bytes()).sum();
     moved as f64 + flops_of(graph, at) as f64 / FLOPS_PER_BYTE
-}
-
-/// Values that are only read where they are computed: by nodes of the same dispatch.
-fn inner(graph: &Graph, plan: &Plan) -> Vec<bool> {
-    let mut dispatch: Vec<Option<usize>> = vec![None; graph.nodes.len()];
-    for step in plan.steps.iter().filter(|step| !step.fused.is_empty()) {
-        step.fused.iter().chain([&step.node]).for_each(|&node| dispatch[node] = Some(step.node));
-    }
-    let mut inner = vec![false; graph.values.len()];
-    for (at, node) in graph.nodes.iter().enumerate() {
-        inner[node.output.index()] = dispatch[at].is_some_and(|last| last != at);
-    }
-    let mut writer = vec![None; graph.values.len()];
-    for (at, node) in graph.nodes.iter().enumerate() {
-        for input in &node.inputs {
-            let made: Option<usize> = writer[input.value.index()];
-            inner[input.value.index()] &= made.is_some_and(|made| dispatch[made] == dispatch[at]);
-        }
-        writer[node.output.index()] = Some(at);
-    }
-    graph.kept.iter().for_each(|id| inner[id.index()] = false);
-    inner
 }
 
 /// The operands, as bits, whose storage the output of a node may take over, as far as the graph tells.

@@ -100,7 +100,11 @@ impl<F: Footprint> Recompute<'_, F> {
         if budget.is_some_and(|budget| total <= budget) {
             return Ok(Rewritten { graph: graph.clone(), plan: original, recomputed: Recomputed::default() });
         }
-        let facts = facts(graph, &original, limits, options, footprint, self.profile())?;
+        // The model has every node by itself: what runs together is found anew in every rewritten graph. Some values may fit no
+        // storage, and be planned only because they are never stored.
+        let single = PlanOptions { policy: options.policy.unfused(), ..options };
+        let apart = (single != options).then(|| super::plan(graph, limits, single, footprint).ok()).flatten();
+        let facts = facts(graph, apart.as_ref().unwrap_or(&original), limits, options, footprint, self.profile());
         let basis = Basis::new(graph, facts, !options.apart);
         let path = &Path::new(&basis);
         let mut probe = |count| self.probe(planner, path, count);

@@ -247,9 +247,6 @@ impl Finder<'_> {
             let changed = lives.updated[value].is_some_and(|updated| read < updated && updated < at);
             return (!changed).then_some(version);
         }
-        if fact.inner {
-            return self.again(version);
-        }
         let begins = |version: Version| lives.begin[version].unwrap_or(usize::MAX);
         let last = |version: Version| match lives.root[version] {
             root if basis.facts[schedule.origin(root)].lasting => usize::MAX,

@@ -37,7 +37,7 @@ impl<'p> Planner<'p> {
         let groups = Groups::of(graph, self.lowerings.limits(), self.lowerings.options().policy.fusion());
         let rule = Draft::new(graph, &mut self.lowerings, &Layouts::default(), &groups)?;
         let chosen = match &mut self.selection {
-            Some((selector, tables)) => tables.faster(graph, &groups, &mut self.lowerings, *selector, &rule),
+            Some((selector, tables)) => tables.better(graph, &groups, &mut self.lowerings, *selector, &rule),
             None => None,
         };
         match chosen.map(|draft| draft.finish(footprint)) {

@@ -6,13 +6,18 @@ use crate::device::{Limits, Preset, Profile};
 use crate::graph::{Array, Binary, Contents, DType, Graph, Op, Operand, Shape, Unary, ValueId, eval};
 use crate::kernels::StorageKind;
 use crate::plan::{
-    Footprint, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Rewritten, Selector, Size, StorageChoice,
-    TEXEL_BYTES,
+    Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Rewritten, Selector, Size,
+    StorageChoice, TEXEL_BYTES,
 };
 
 /// Every node by itself, as the model of lifetimes has it to the byte; where nodes run together it is less exact.
-const ONE_BY_ONE: PlanOptions =
-    PlanOptions { storage: StorageChoice::Auto, policy: Policy::RTileMaps, apart: false, unpruned: false };
+const ONE_BY_ONE: PlanOptions = PlanOptions {
+    storage: StorageChoice::Auto,
+    policy: Policy::RTileMaps,
+    apart: false,
+    unpruned: false,
+    objective: Objective::TimeHarmonic,
+};
 
 const SIDE: u32 = 8;
 const SQUARE: Shape = [SIDE, SIDE, 1, 1];

@@ -5,7 +5,7 @@ use crate::graph::{Graph, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::fusion::Groups;
 use crate::plan::lowering::Lowerings;
-use crate::plan::{PlanError, PlanOptions};
+use crate::plan::{Objective, PlanError, PlanOptions};
 
 use super::{Instance, Layouts, Selector, Tables, Tile};
 
@@ -14,7 +14,9 @@ use super::{Instance, Layouts, Selector, Tables, Tile};
 pub struct Choice {
     /// How the numbers came about; always `simulated`.
     pub stand: &'static str,
-    /// Each with the *simulated* seconds of the whole step, barriers apart, while all other tensors keep what the selector gave them;
+    /// What the costs are.
+    pub objective: Objective,
+    /// Each with the *simulated* cost of the whole step, barriers apart, while all other tensors keep what the selector gave them;
     /// the rule's tile first.
     pub tiles: Vec<(Tile, f64)>,
     /// Number of the selector's.
@@ -47,7 +49,12 @@ impl Choice {
                 instance.rule + problem.cost(&changed)
             };
             let tiles = problem.variables[at].tiles.iter().enumerate().map(|(i, &tile)| (tile, cost(i)));
-            Some(Self { stand: "simulated", tiles: tiles.collect(), chosen: assignment[at] })
+            Some(Self {
+                stand: "simulated",
+                objective: options.objective,
+                tiles: tiles.collect(),
+                chosen: assignment[at],
+            })
         };
         Ok(values.iter().map(choice).collect())
     }

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::device::Profile;
 use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
+use crate::plan::cost::flops_of;
 use crate::plan::fusion::Groups;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{PlanError, Step, candidates};
@@ -18,7 +19,7 @@ use super::{Layouts, Tables, Tile};
 /// The problem of a graph.
 pub(super) struct Instance {
     pub problem: Problem,
-    /// Seconds of all steps, barriers apart, by the rule. The problem counts from there.
+    /// Cost of all steps, barriers apart, by the rule. The problem counts from there.
     pub rule: f64,
     /// The tensor of each variable.
     tensors: Vec<ValueId>,
@@ -68,17 +69,19 @@ impl Instance {
             terms.push((sample, cluster.free.into_iter().map(|(_, v)| v).collect::<Vec<usize>>()));
         }
 
+        // A time is its own whole: divided by 1, it is what it was.
+        let whole = lowerings.options().objective.whole((0..graph.nodes.len()).map(|at| flops_of(graph, at)));
         for (sample, touched) in &terms {
             let sample = tables.samples.get(*sample);
-            instance.rule += sample.rule;
+            instance.rule += sample.rule / whole;
             for (&v, more) in touched.iter().zip(&sample.single) {
-                variables[v].costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost);
+                variables[v].costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost / whole);
             }
         }
         instance.problem = Problem::new(variables);
         for (sample, touched) in &terms {
             for &((a, b), ref more) in &tables.samples.get(*sample).pairs {
-                instance.problem.couple(touched[a], touched[b], more.clone());
+                instance.problem.couple(touched[a], touched[b], more.iter().map(|cost| cost / whole).collect());
             }
         }
         Ok(instance)

@@ -1,7 +1,8 @@
-//! Which layouts the computed tensors of a graph get, over the whole graph at once, by the simulated time on a machine.
+//! Which layouts the computed tensors of a graph get, over the whole graph at once, by the simulated time on a machine, or by another
+//! [`Objective`].
 //!
 //! The graph becomes an abstract problem ([`instance`]), a [`Selector`] solves it, and the plan is made with what it chose, if the
-//! cost model finds that plan faster than the rule's.
+//! cost model finds that plan better than the rule's.
 
 mod certificate;
 mod chains;
@@ -94,20 +95,25 @@ impl std::str::FromStr for Selector {
 
 impl std::fmt::Display for Selection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A mean efficiency is told in thousandths, and time in those of a second.
         let [cost, bound, gap, rule, greedy, dp, pbqp] =
             [self.cost, self.lower_bound, self.gap, self.rule, self.greedy, self.dp, self.pbqp].map(|s| 1e3 * s);
         let Certificate { uniform_cost, rho, uniform_optimal, .. } = self.certificate;
+        let unit = match self.objective {
+            Objective::TimeHarmonic => "ms",
+            Objective::PaperArithmetic => "thousandths of efficiency missed",
+        };
         let proved = if uniform_optimal { "the optimum" } else { "not proved best" };
         writeln!(f, "simulated: layouts of {} tensors, {} pairs of them bound together", self.tensors, self.pairs)?;
-        writeln!(f, "simulated: rule {rule:.3} ms, greedy {greedy:.3}, chains {dp:.3}, reductions {pbqp:.3}")?;
-        writeln!(f, "simulated: selected {cost:.3} ms, at least {bound:.3} (gap {gap:.3})")?;
+        writeln!(f, "simulated: rule {rule:.3} {unit}, greedy {greedy:.3}, chains {dp:.3}, reductions {pbqp:.3}")?;
+        writeln!(f, "simulated: selected {cost:.3} {unit}, at least {bound:.3} (gap {gap:.3})")?;
         let (uniform, rho) = (1e3 * uniform_cost, 1e3 * rho);
-        write!(f, "simulated: one tile for all {uniform:.3} ms, at most {rho:.3} above the best, {proved}")
+        write!(f, "simulated: one tile for all {uniform:.3} {unit}, at most {rho:.3} above the best, {proved}")
     }
 }
 
-/// Plans a graph with the layouts that a selector chooses for a machine. Where the cost model finds the plan no faster than the
-/// rule's, the rule's is made.
+/// Plans a graph with the layouts that a selector chooses for a machine. Where the cost model finds the plan no better than the
+/// rule's, by the objective of the options, the rule's is made.
 ///
 /// # Errors
 /// As [`super::plan`].
@@ -151,8 +157,8 @@ impl<'p> Tables<'p> {
         self.profile
     }
 
-    /// The draft that a selector finds, if there is one and it is faster than the rule's.
-    pub fn faster(
+    /// The draft that a selector finds, if there is one and it costs less than the rule's.
+    pub fn better(
         &mut self,
         graph: &Graph,
         groups: &Groups,
@@ -163,8 +169,9 @@ impl<'p> Tables<'p> {
         let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
         let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
         let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
-        let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&self.prices.of(graph, draft.steps()));
-        (seconds(&chosen) < seconds(rule)).then_some(chosen)
+        let objective = lowerings.options().objective;
+        let mut cost = |draft: &Draft| objective.cost(&self.prices.of(graph, draft.steps()));
+        (cost(&chosen) < cost(rule)).then_some(chosen)
     }
 }
 
@@ -184,7 +191,7 @@ impl Selecting {
         self.0.tiles(&selector.solve(&self.0.problem).assignment).collect()
     }
 
-    /// Simulated seconds of what a selector chooses, and what no choice is below.
+    /// Simulated cost of what a selector chooses, and what no choice is below.
     pub fn cost(&self, selector: Selector) -> (f64, f64) {
         let Solution { cost, lower_bound, .. } = selector.solve(&self.0.problem);
         (self.0.rule + cost, self.0.rule + lower_bound)
@@ -197,12 +204,16 @@ impl Selecting {
     }
 }
 
-/// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract
-/// problem counts them.
+/// What the selectors make of a graph on a machine. Costs are *simulated*, of all steps, barriers apart, as the abstract problem counts
+/// them by its objective.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Selection {
     /// How the numbers came about; always `simulated`.
     pub stand: &'static str,
+    /// What layouts are compared by.
+    pub objective: Objective,
+    /// What all costs are counted in: [`Objective::unit`].
+    pub unit: &'static str,
     /// Tensors with a choice, and pairs of them that cost something together.
     pub tensors: usize,
     /// Pairs.
@@ -249,6 +260,8 @@ impl Selection {
         let certificate = Certificate::of(&problem);
         Ok(Self {
             stand: "simulated",
+            objective: options.objective,
+            unit: options.objective.unit(),
             tensors: problem.variables.len(),
             pairs: problem.edges().count(),
             cost: cost(selector),

@@ -4,6 +4,7 @@ use crate::device::{Limits, Profile};
 use crate::graph::{Graph, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::fusion::Groups;
+use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{Objective, PlanError, PlanOptions};
 
@@ -38,7 +39,7 @@ impl Choice {
     ) -> Result<Vec<Option<Self>>, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
         let groups = Groups::of(graph, limits, options.policy.fusion());
-        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
+        let draft = Draft::new(&Ladder::new(graph, options), &mut lowerings, &Layouts::default(), &groups)?;
         let instance = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let (problem, assignment) = (&instance.problem, selector.solve(&instance.problem).assignment);
         let choice = |&value: &ValueId| {

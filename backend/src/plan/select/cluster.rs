@@ -11,6 +11,7 @@ use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::cost::Prices;
 use crate::plan::fusion::{Group, Groups};
+use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{Objective, PlanError, Step, StepCost};
 
@@ -198,7 +199,8 @@ impl Samples {
         let (graph, locals, groups) = cluster.graph(frame);
         let objective = lowerings.options().objective;
         let free: Vec<ValueId> = cluster.free.iter().map(|&(at, _)| locals[at]).collect();
-        let sample = Sampler { graph: &graph, groups: &groups, lowerings, prices, objective }.sample(&free, tiles)?;
+        let ladder = &Ladder::new(&graph, lowerings.options());
+        let sample = Sampler { ladder, groups: &groups, lowerings, prices, objective }.sample(&free, tiles)?;
         self.samples.push(sample);
         self.known.insert(cluster.key.clone(), self.samples.len() - 1);
         Ok(self.samples.len() - 1)
@@ -207,7 +209,7 @@ impl Samples {
 
 /// Plans and prices a cluster.
 struct Sampler<'a, 'p> {
-    graph: &'a Graph,
+    ladder: &'a Ladder<'a>,
     groups: &'a Groups,
     lowerings: &'a mut Lowerings,
     prices: &'a mut Prices<'p>,
@@ -253,8 +255,8 @@ impl Sampler<'_, '_> {
     }
 
     fn price(&mut self, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
-        let draft = Draft::new(self.graph, self.lowerings, &layouts, self.groups)?;
-        let costs = self.prices.of(self.graph, draft.steps());
+        let draft = Draft::new(self.ladder, self.lowerings, &layouts, self.groups)?;
+        let costs = self.prices.of(self.ladder.graph(), draft.steps());
         let priced = |(step, cost): (&Step, StepCost)| Priced { shader: step.shader, groups: step.groups, cost };
         Ok(draft.steps().iter().zip(costs).map(priced).collect())
     }

@@ -27,6 +27,7 @@ use crate::graph::{Desc, Graph, ValueId};
 use super::build::Draft;
 use super::cost::Prices;
 use super::fusion::Groups;
+use super::ladder::Ladder;
 use super::lowering::Lowerings;
 use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Tile};
 
@@ -160,15 +161,16 @@ impl<'p> Tables<'p> {
     /// The draft that a selector finds, if there is one and it costs less than the rule's.
     pub fn better(
         &mut self,
-        graph: &Graph,
+        ladder: &Ladder<'_>,
         groups: &Groups,
         lowerings: &mut Lowerings,
         selector: Selector,
         rule: &Draft,
     ) -> Option<Draft> {
+        let graph = ladder.graph();
         let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
         let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-        let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
+        let chosen = Draft::new(ladder, lowerings, &layouts, groups).ok()?;
         let objective = lowerings.options().objective;
         let mut cost = |draft: &Draft| objective.cost(&self.prices.of(graph, draft.steps()));
         (cost(&chosen) < cost(rule)).then_some(chosen)
@@ -182,7 +184,8 @@ impl Selecting {
     /// Reads the problem off a graph.
     pub fn new(graph: &Graph, lowerings: &mut Lowerings, tables: &mut Tables<'_>) -> Result<Self, PlanError> {
         let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
-        let rule = Draft::new(graph, lowerings, &Layouts::default(), &groups)?;
+        let ladder = Ladder::new(graph, lowerings.options());
+        let rule = Draft::new(&ladder, lowerings, &Layouts::default(), &groups)?;
         Instance::new(graph, &groups, rule.steps(), lowerings, tables).map(Self)
     }
 
@@ -250,7 +253,7 @@ impl Selection {
     ) -> Result<Self, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
         let groups = Groups::of(graph, limits, options.policy.fusion());
-        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
+        let draft = Draft::new(&Ladder::new(graph, options), &mut lowerings, &Layouts::default(), &groups)?;
         let Instance { problem, rule, .. } = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.

@@ -144,7 +144,7 @@ fn dispatch(known: &Known<'_>, at: usize) -> Dispatch {
     let step = &known.plan.steps[at];
     let bound = |(p, &(slot, access)): (usize, &(usize, Access))| {
         let (s, tensor) = (&known.plan.slots[slot], &known.tensors[slot]);
-        let Home { dtype, ref layout, kind, width, height } = s.home;
+        let Home { dtype, ref layout, kind, width, height } = *s.home;
         let label = |at: usize| format!("{at} {}", known.plan.steps[at].label);
         let left = known.profile.filter(|_| dtype.quant_texels().is_none() && tensor.role != Role::Scratch);
         let left = left.and_then(|p| candidates(Desc { dtype, shape: tensor.shape }, kind, p, known.pruning).ok());

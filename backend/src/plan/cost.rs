@@ -9,8 +9,9 @@
 //!   the first-level cache;
 //! * memory: every byte once, and again for each sweep over what does not stay in half of the shared cache.
 
-use std::collections::HashMap;
 use std::fmt;
+
+use rustc_hash::FxHashMap;
 
 use crate::device::{Case, Profile};
 use crate::graph::{self, Graph};
@@ -195,17 +196,17 @@ fn steps(plan: &Plan, graph: &Graph, profile: &Profile, case: Case) -> Vec<StepC
 /// Costs of steps. Dispatches that are alike, as those of a model's layers are, are counted once.
 pub(super) struct Prices<'a> {
     machine: Machine<'a>,
-    known: HashMap<Kind, StepCost>,
+    known: FxHashMap<Kind, StepCost>,
     coverages: Coverages,
     addresses: Addresses,
 }
 
 /// What it takes to compute the address of an operand's texel while the indices of these axes change.
-type Addresses = HashMap<(Addressing, [bool; 4]), Ops>;
+type Addresses = FxHashMap<(Addressing, [bool; 4]), Ops>;
 
 /// What loads of an operand cover, for a number of lines of its own in the cache: dispatches that differ in one operand share those of
 /// the others, and so do operands that are alike where the loads reach.
-type Coverages = HashMap<(Loads, Addressing, usize), Coverage>;
+type Coverages = FxHashMap<(Loads, Addressing, usize), Coverage>;
 
 /// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
 type Kind = (&'static str, Constants, [u32; 3], u64);
@@ -215,9 +216,9 @@ impl<'a> Prices<'a> {
     pub fn new(profile: &'a Profile, case: Case) -> Self {
         Self {
             machine: Machine { profile, case },
-            known: HashMap::new(),
-            coverages: HashMap::new(),
-            addresses: HashMap::new(),
+            known: FxHashMap::default(),
+            coverages: FxHashMap::default(),
+            addresses: FxHashMap::default(),
         }
     }
 

@@ -126,11 +126,8 @@ struct Placed {
     live: (usize, usize),
 }
 
-/// Steps that a block indexes together.
-const WINDOW: usize = 32;
-
-/// Windows that are looked up one by one; a longer life meets most of the block.
-const FEW_WINDOWS: usize = 4;
+/// Steps from one window of a level to the next. A window is twice as long, so that a life of no more steps lies within one.
+const LEVELS: [usize; 3] = [32, 128, 512];
 
 /// A block in the making. Lives are short as a rule, so what lies in a block is indexed by the steps at which it does.
 #[derive(Default)]
@@ -138,39 +135,37 @@ struct Block {
     bytes: u64,
     /// What lies in it, by starts.
     all: Vec<Placed>,
-    /// What lives in each window, by starts.
-    windows: Vec<Vec<Placed>>,
+    /// What lives in each window of each level, by starts.
+    windows: [Vec<Vec<Placed>>; LEVELS.len()],
 }
 
 impl Block {
     fn place(&mut self, placed: Placed) {
-        let (first, last) = (placed.live.0 / WINDOW, placed.live.1 / WINDOW);
         self.bytes = self.bytes.max(placed.end);
-        if self.windows.len() <= last {
-            self.windows.resize_with(last + 1, Vec::new);
-        }
-        for list in self.windows[first..=last].iter_mut().chain([&mut self.all]) {
+        let insert = |list: &mut Vec<Placed>| {
             let at = list.partition_point(|other| other.start <= placed.start);
             list.insert(at, placed);
+        };
+        insert(&mut self.all);
+        for (windows, step) in self.windows.iter_mut().zip(LEVELS) {
+            let (first, last) = ((placed.live.0 / step).saturating_sub(1), placed.live.1 / step);
+            if windows.len() <= last {
+                windows.resize_with(last + 1, Vec::new);
+            }
+            windows[first..=last].iter_mut().for_each(insert);
         }
     }
 
-    /// The ranges that are taken at some step of a life, by their starts; some may come twice.
+    /// The ranges that are taken at some step of a life, by their starts.
     fn taken(&self, live: (usize, usize), ranges: &mut Vec<(u64, u64)>) {
-        let (first, last) = (live.0 / WINDOW, live.1 / WINDOW);
-        let few = last - first < FEW_WINDOWS;
-        let lists = match few {
-            true => &self.windows[first.min(self.windows.len())..(last + 1).min(self.windows.len())],
-            false => std::slice::from_ref(&self.all),
+        let level = LEVELS.iter().position(|&step| live.1 - live.0 <= step);
+        let list = match level {
+            Some(level) => self.windows[level].get(live.0 / LEVELS[level]),
+            None => Some(&self.all),
         };
         let meets = |placed: &&Placed| placed.live.0 <= live.1 && live.0 <= placed.live.1;
         ranges.clear();
-        for list in lists {
-            ranges.extend(list.iter().filter(meets).map(|p| (p.start, p.end)));
-        }
-        if lists.len() > 1 {
-            ranges.sort_unstable();
-        }
+        ranges.extend(list.into_iter().flatten().filter(meets).map(|p| (p.start, p.end)));
     }
 }
 

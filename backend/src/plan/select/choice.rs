@@ -39,8 +39,9 @@ impl Choice {
     ) -> Result<Vec<Option<Self>>, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
         let groups = Groups::of(graph, limits, options.policy.fusion());
-        let draft = Draft::new(&Ladder::new(graph, options), &mut lowerings, &Layouts::default(), &groups)?;
-        let instance = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
+        let ladder = Ladder::new(graph, options);
+        let draft = Draft::new(&ladder, &mut lowerings, &Layouts::default(), &groups)?;
+        let instance = Instance::new(&ladder, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let (problem, assignment) = (&instance.problem, selector.solve(&instance.problem).assignment);
         let choice = |&value: &ValueId| {
             let at = instance.variable(value)?;

@@ -5,7 +5,7 @@
 //! `f() + Σ (f(a) - f()) + Σ (f(a, b) - f(a) - f(b) + f())`: right for two tensors, without the interplay of three for more. A layout
 //! that no kernel reads as it is pays here for the copy that its reader then needs.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
@@ -21,7 +21,7 @@ use super::{Layouts, Tile};
 pub(super) struct Frame<'a> {
     graph: &'a Graph,
     groups: &'a Groups,
-    kept: &'a FxHashSet<ValueId>,
+    ladder: &'a Ladder<'a>,
     values: Vec<Role>,
 }
 
@@ -35,9 +35,10 @@ struct Role {
 }
 
 impl<'a> Frame<'a> {
-    /// A graph with its groups and kept values.
-    pub fn new(graph: &'a Graph, groups: &'a Groups, kept: &'a FxHashSet<ValueId>) -> Self {
-        Self { graph, groups, kept, values: vec![Role::default(); graph.values.len()] }
+    /// The graph of a ladder with its groups.
+    pub fn new(ladder: &'a Ladder<'a>, groups: &'a Groups) -> Self {
+        let graph = ladder.graph();
+        Self { graph, ladder, groups, values: vec![Role::default(); graph.values.len()] }
     }
 
     /// Says that a value is the positions of what that node copies.
@@ -113,7 +114,7 @@ impl Cluster {
             return self.key.push(at as u64);
         }
         let (value, variable) = (&frame.graph.values[id.index()], frame.values[id.index()].variable);
-        let flags = [frame.kept.contains(&id), variable.is_some()].map(u64::from);
+        let flags = [frame.ladder.is_kept(id), variable.is_some()].map(u64::from);
         self.key.extend([self.values.len() as u64, value.dtype as u64, value.kind as u64]);
         self.key.extend(flags.into_iter().chain(words(&value.shape)));
         self.free.extend(variable.map(|variable| (self.values.len(), variable)));
@@ -127,7 +128,7 @@ impl Cluster {
             let value = &frame.graph.values[id.index()];
             let local = graph.external("", value.dtype, value.shape);
             graph.values[local.index()].kind = value.kind;
-            if frame.kept.contains(&id) {
+            if frame.ladder.is_kept(id) {
                 graph.keep(local);
             }
             local

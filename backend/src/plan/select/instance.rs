@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::device::Profile;
-use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
+use crate::graph::{DType, Desc, Kind, Op, ValueId};
 use crate::plan::cost::flops_of;
 use crate::plan::fusion::Groups;
+use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{PlanError, Step, candidates};
 
@@ -26,18 +27,18 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Reads the problem off a graph and the steps that the rule makes of it.
+    /// Reads the problem off the graph of a ladder and the steps that the rule makes of it.
     pub fn new(
-        graph: &Graph,
+        ladder: &Ladder<'_>,
         groups: &Groups,
         steps: &[Step],
         lowerings: &mut Lowerings,
         tables: &mut Tables<'_>,
     ) -> Result<Self, PlanError> {
+        let graph = ladder.graph();
         let mut made = vec![false; graph.nodes.len()];
         steps.iter().for_each(|step| made[step.node] = true);
-        let kept: FxHashSet<ValueId> = graph.kept.iter().copied().collect();
-        let mut frame = Frame::new(graph, groups, &kept);
+        let mut frame = Frame::new(ladder, groups);
         let mut instance = Self { problem: Problem::default(), rule: 0.0, tensors: Vec::new() };
         let mut variables: Vec<Variable> = Vec::new();
         let mut terms = Vec::new();
@@ -53,7 +54,7 @@ impl Instance {
             let stored = group.into_iter().flat_map(|group| &group.stored);
             for &id in stored.chain([&node.output]) {
                 let value = &graph.values[id.index()];
-                if value.kind == Kind::Computed && value.dtype == DType::F32 && !kept.contains(&id) {
+                if value.kind == Kind::Computed && value.dtype == DType::F32 && !ladder.is_kept(id) {
                     let tiles = tables.tiles.of(value.desc(), lowerings, tables.profile);
                     if tiles.len() > 1 {
                         frame.free(id, variables.len());

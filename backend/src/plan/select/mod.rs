@@ -168,7 +168,7 @@ impl<'p> Tables<'p> {
         rule: &Draft,
     ) -> Option<Draft> {
         let graph = ladder.graph();
-        let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
+        let instance = Instance::new(ladder, groups, rule.steps(), lowerings, self).ok()?;
         let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
         let chosen = Draft::new(ladder, lowerings, &layouts, groups).ok()?;
         let objective = lowerings.options().objective;
@@ -186,7 +186,7 @@ impl Selecting {
         let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
         let ladder = Ladder::new(graph, lowerings.options());
         let rule = Draft::new(&ladder, lowerings, &Layouts::default(), &groups)?;
-        Instance::new(graph, &groups, rule.steps(), lowerings, tables).map(Self)
+        Instance::new(&ladder, &groups, rule.steps(), lowerings, tables).map(Self)
     }
 
     /// The tile that every tensor with a choice gets.
@@ -253,8 +253,10 @@ impl Selection {
     ) -> Result<Self, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
         let groups = Groups::of(graph, limits, options.policy.fusion());
-        let draft = Draft::new(&Ladder::new(graph, options), &mut lowerings, &Layouts::default(), &groups)?;
-        let Instance { problem, rule, .. } = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
+        let ladder = Ladder::new(graph, options);
+        let draft = Draft::new(&ladder, &mut lowerings, &Layouts::default(), &groups)?;
+        let Instance { problem, rule, .. } =
+            Instance::new(&ladder, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
         let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);

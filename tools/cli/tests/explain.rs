@@ -95,7 +95,8 @@ fn a_fused_node_is_explained_where_it_is_done() {
     let node = "RMS_NORM blk.3.ffn_norm.rows";
     let fused = [&STEP[..], &["--policy", "full", "--explain", node]].concat();
     let told = json(&fused)["explained"].clone();
-    assert!(explained(node)["done_with"].is_null());
+    let alone = json(&[&STEP[..], &["--policy", "rtile+maps", "--explain", node]].concat());
+    assert!(alone["explained"]["done_with"].is_null());
     let host = told["done_with"].as_str().expect("a label");
     assert!(host.starts_with("RMS_NORM+MUL blk.3.ffn_norm"), "{host}");
     assert_eq!(told["dispatches"][0]["label"], host);
@@ -105,7 +106,8 @@ fn a_fused_node_is_explained_where_it_is_done() {
 /// Results follow each other in one storage; each dispatch names the one that it finds and the one that it leaves.
 #[test]
 fn results_in_place_have_their_own_names() {
-    let told = explained("blk.3.attn_residual");
+    let node = ["--policy", "rtile+maps", "--explain", "blk.3.attn_residual"];
+    let told = json(&[&STEP[..], &node].concat())["explained"].clone();
     let tensors = told["dispatches"][0]["tensors"].as_array().expect("a list");
     let names = |access: &str| -> Vec<&str> {
         tensors.iter().filter(|t| t["access"] == access).map(|t| t["name"].as_str().expect("a name")).collect()

@@ -174,7 +174,7 @@ impl Places<'_> {
         };
         let home = Home::chosen(dtype, &shape, tile, self.limits, self.options).map_err(|e| e.to_string())?;
         let owner = if stored { Owner::Kept(id) } else { Owner::External(id) };
-        self.slots.push(Slot { home, owner, live: (0, 1) });
+        self.slots.push(Slot { home: home.into(), owner, live: (0, 1) });
         self.of.insert(id, self.slots.len() - 1);
         Ok(self.slots.len() - 1)
     }
@@ -231,7 +231,7 @@ impl FusedCase {
             let (width, height) = (s.layout.width(), s.layout.height());
             let home = Home { dtype: s.dtype, layout: s.layout, kind: StorageKind::Buffer, width, height };
             let bytes = home.bytes();
-            slots.push(Slot { home, owner: Owner::Arena { offset: arena }, live: (0, 1) });
+            slots.push(Slot { home: home.into(), owner: Owner::Arena { offset: arena }, live: (0, 1) });
             arena += bytes.next_multiple_of(16 * TEXEL_BYTES);
         }
         let slot = |arg| match arg {

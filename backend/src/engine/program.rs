@@ -38,7 +38,7 @@ impl Program {
             storages.push(match slot.owner {
                 Owner::External(id) => externals[&id].storage().clone(),
                 Owner::Kept(id) => {
-                    let tensor = Tensor::create(gpu, home.clone(), graph.values[id.index()].desc())?;
+                    let tensor = Tensor::create(gpu, plan::Home::clone(home), graph.values[id.index()].desc())?;
                     let storage = tensor.storage().clone();
                     kept.insert(id, tensor);
                     storage

@@ -33,12 +33,14 @@ pub fn plan(
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
     let groups = Groups::of(graph, limits, options.policy.fusion());
-    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &groups)?.finish(footprint)
+    let ladder = Ladder::new(graph, options);
+    Draft::new(&ladder, &mut Lowerings::new(limits, options), &Layouts::default(), &groups)?.finish(footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.
 pub fn supports(graph: &Graph, limits: &Limits, options: PlanOptions) -> Result<(), PlanError> {
-    Draft::new(graph, &mut Lowerings::new(limits, options), &Layouts::default(), &Groups::default()).map(drop)
+    let ladder = Ladder::new(graph, options);
+    Draft::new(&ladder, &mut Lowerings::new(limits, options), &Layouts::default(), &Groups::default()).map(drop)
 }
 
 /// A plan without memory and barriers.
@@ -51,14 +53,14 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Walks a graph, with chosen layouts of computed values and nodes that run as one where kernels can.
+    /// Walks the graph of a ladder, with chosen layouts of computed values and nodes that run as one where kernels can.
     pub fn new(
-        graph: &Graph,
+        ladder: &Ladder<'_>,
         lowerings: &mut Lowerings,
         layouts: &Layouts,
         groups: &Groups,
     ) -> Result<Self, PlanError> {
-        let mut builder = Builder::new(graph, lowerings, layouts, groups);
+        let mut builder = Builder::new(ladder, lowerings, layouts, groups);
         builder.nodes()?;
         let Builder { slots, steps, transforms, options, .. } = builder;
         Ok(Self { slots, steps, transforms, in_place: !options.apart })
@@ -88,7 +90,7 @@ impl Draft {
         report.barriers = steps.iter().filter(|s| s.barrier).count();
         report.peak = memory::peak(&slots, &sizes, &steps);
         for (slot, Size { bytes, .. }) in slots.iter().zip(sizes) {
-            let Home { kind, width, height, .. } = slot.home;
+            let Home { kind, width, height, .. } = *slot.home;
             let alone = || footprint.alone(kind, width, height).map_err(|why| no_home(slot, why));
             match slot.owner {
                 Owner::External(_) => report.external_bytes += alone()?,
@@ -104,12 +106,12 @@ impl Draft {
 }
 
 fn size_of(slot: &Slot, footprint: &impl Footprint) -> Result<Size, PlanError> {
-    let Home { kind, width, height, .. } = slot.home;
+    let Home { kind, width, height, .. } = *slot.home;
     footprint.size(kind, width, height).map_err(|why| no_home(slot, why))
 }
 
 fn no_home(slot: &Slot, why: String) -> PlanError {
-    let Home { dtype, layout, .. } = &slot.home;
+    let Home { dtype, layout, .. } = &*slot.home;
     let mut shape = [1; 4];
     shape.iter_mut().zip(&layout.axes).for_each(|(n, axis)| *n = axis.extent);
     PlanError::Home { dtype: *dtype, shape, why }
@@ -159,7 +161,7 @@ struct Builder<'a> {
     options: PlanOptions,
     layouts: &'a Layouts,
     groups: &'a Groups,
-    ladder: Ladder<'a>,
+    ladder: &'a Ladder<'a>,
     values: Vec<Option<Found>>,
     /// Number of the node at work.
     at: usize,
@@ -171,8 +173,8 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, lowerings: &'a mut Lowerings, layouts: &'a Layouts, groups: &'a Groups) -> Self {
-        let ladder = Ladder::new(graph, lowerings.options());
+    fn new(ladder: &'a Ladder<'a>, lowerings: &'a mut Lowerings, layouts: &'a Layouts, groups: &'a Groups) -> Self {
+        let graph = ladder.graph();
         Self {
             graph,
             options: lowerings.options(),
@@ -262,15 +264,15 @@ impl<'a> Builder<'a> {
         let Homed { home, place } = self.ladder.home(self.lowerings, id, self.layouts.of(id))?;
         let owner = if v.kind == Kind::External {
             Owner::External(id)
-        } else if self.graph.kept.contains(&id) {
+        } else if self.ladder.is_kept(id) {
             Owner::Kept(id)
         } else {
             Owner::Arena { offset: 0 }
         };
-        Ok(Bound { slot: self.slot(Home::clone(&home), owner), at: place })
+        Ok(Bound { slot: self.slot(home, owner), at: place })
     }
 
-    fn slot(&mut self, home: Home, owner: Owner) -> usize {
+    fn slot(&mut self, home: Arc<Home>, owner: Owner) -> usize {
         self.slots.push(Slot { home, owner, live: (0, 0) });
         self.slots.len() - 1
     }
@@ -283,7 +285,8 @@ impl<'a> Builder<'a> {
             .map(|s| {
                 let (width, height, layout) = (s.layout.width(), s.layout.height(), s.layout.clone());
                 let kind = kernels::StorageKind::Buffer;
-                self.slot(Home { dtype: s.dtype, layout, kind, width, height }, Owner::Arena { offset: 0 })
+                let home = Home { dtype: s.dtype, layout, kind, width, height };
+                self.slot(home.into(), Owner::Arena { offset: 0 })
             })
             .collect();
         for d in &lowered.dispatches {

@@ -9,8 +9,9 @@
 //!   the first-level cache;
 //! * memory: every byte once, and again for each sweep over what does not stay in half of the shared cache.
 
-use std::collections::HashMap;
 use std::fmt;
+
+use rustc_hash::FxHashMap;
 
 use crate::device::{Case, Profile};
 use crate::graph::{self, Graph};
@@ -61,28 +62,67 @@ pub struct StepCost {
 }
 
 /// What choices are compared by. Less is better in both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub enum Objective {
     /// Seconds of all steps: bytes over efficiency, a harmonic mean, as time adds up.
     #[default]
+    #[serde(rename = "time")]
     TimeHarmonic,
     /// What the paper maximises, the mean efficiency weighted by operations, taken from 1. It may prefer a layout that serves one
-    /// direction alone.
+    /// direction alone, and sees neither launches nor steps without operations.
+    #[serde(rename = "paper")]
     PaperArithmetic,
 }
 
 impl Objective {
-    /// The cost of these steps.
-    pub fn cost(self, steps: &[StepCost]) -> f64 {
+    /// All of them, by the names they parse from.
+    pub const ALL: [(&'static str, Self); 2] = [("time", Self::TimeHarmonic), ("paper", Self::PaperArithmetic)];
+
+    /// What [`Objective::cost`] is counted in.
+    pub fn unit(self) -> &'static str {
         match self {
-            // An empty sum of floats is -0.
-            Self::TimeHarmonic => 0.0 + steps.iter().map(|s| s.seconds).sum::<f64>(),
-            Self::PaperArithmetic => {
-                let total: f64 = steps.iter().map(|s| s.flops as f64).sum();
-                let weighted: f64 = steps.iter().map(|s| s.flops as f64 * s.efficiency).sum();
-                if total > 0.0 { 1.0 - weighted / total } else { 0.0 }
-            }
+            Self::TimeHarmonic => "seconds",
+            Self::PaperArithmetic => "1 - mean efficiency",
         }
+    }
+
+    /// The cost of these steps: their parts over what they are shares of.
+    pub fn cost(self, steps: &[StepCost]) -> f64 {
+        let whole = self.whole(steps.iter().map(|s| s.flops));
+        // An empty sum of floats is -0.
+        0.0 + steps.iter().map(|s| self.part(s)).sum::<f64>() / whole
+    }
+
+    /// What a step adds to the cost of a graph, times [`Objective::whole`].
+    pub(super) fn part(self, step: &StepCost) -> f64 {
+        match self {
+            Self::TimeHarmonic => step.seconds,
+            Self::PaperArithmetic => step.flops as f64 * (1.0 - step.efficiency),
+        }
+    }
+
+    /// What parts are shares of, from the operations of all steps or nodes: no layout changes it.
+    pub(super) fn whole(self, flops: impl Iterator<Item = u64>) -> f64 {
+        match self {
+            Self::TimeHarmonic => 1.0,
+            Self::PaperArithmetic => flops.map(|n| n as f64).sum::<f64>().max(1.0),
+        }
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(_, objective)| objective == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl std::str::FromStr for Objective {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|&(name, _)| name == s).map(|(_, objective)| objective);
+        found.ok_or_else(|| format!("objective '{s}' is not one of {}", Self::ALL.map(|(name, _)| name).join(", ")))
     }
 }
 
@@ -156,17 +196,17 @@ fn steps(plan: &Plan, graph: &Graph, profile: &Profile, case: Case) -> Vec<StepC
 /// Costs of steps. Dispatches that are alike, as those of a model's layers are, are counted once.
 pub(super) struct Prices<'a> {
     machine: Machine<'a>,
-    known: HashMap<Kind, StepCost>,
+    known: FxHashMap<Kind, StepCost>,
     coverages: Coverages,
     addresses: Addresses,
 }
 
 /// What it takes to compute the address of an operand's texel while the indices of these axes change.
-type Addresses = HashMap<(Addressing, [bool; 4]), Ops>;
+type Addresses = FxHashMap<(Addressing, [bool; 4]), Ops>;
 
 /// What loads of an operand cover, for a number of lines of its own in the cache: dispatches that differ in one operand share those of
 /// the others, and so do operands that are alike where the loads reach.
-type Coverages = HashMap<(Loads, Addressing, usize), Coverage>;
+type Coverages = FxHashMap<(Loads, Addressing, usize), Coverage>;
 
 /// Shader, constants, workgroups and operations: all that the cost of a dispatch depends on.
 type Kind = (&'static str, Constants, [u32; 3], u64);
@@ -176,9 +216,9 @@ impl<'a> Prices<'a> {
     pub fn new(profile: &'a Profile, case: Case) -> Self {
         Self {
             machine: Machine { profile, case },
-            known: HashMap::new(),
-            coverages: HashMap::new(),
-            addresses: HashMap::new(),
+            known: FxHashMap::default(),
+            coverages: FxHashMap::default(),
+            addresses: FxHashMap::default(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::layout::{Place as Axis, Term};
 
 use super::lowering::Lowerings;
 use super::select::{Selecting, Tables};
-use super::{PlanError, PlanOptions, Selector};
+use super::{Objective, PlanError, PlanOptions, Selector};
 
 /// Why two graphs cannot be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -52,11 +52,13 @@ pub struct Causes {
     pub storage: usize,
 }
 
-/// What other extents do to a selection of layouts. Costs are *simulated* seconds of all steps, barriers apart.
+/// What other extents do to a selection of layouts. Costs are *simulated*, of all steps, barriers apart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// How the costs came about; always `simulated`.
     pub stand: &'static str,
+    /// What the costs are.
+    pub objective: Objective,
     /// Computed tensors.
     pub tensors: usize,
     /// Those that are dirty.
@@ -104,6 +106,7 @@ impl Change {
         let (cost, lower_bound) = new.cost(selector);
         Ok(Self {
             stand: "simulated",
+            objective: options.objective,
             tensors: computed().count(),
             dirty: computed().filter(|&id| dirty(id)).count(),
             causes: Causes {

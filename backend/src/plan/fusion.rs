@@ -3,7 +3,7 @@
 //! Decided on the graph alone. A group runs where its last node stands, so nobody in between may read what the group computes or
 //! change what it reads. Values of the group that others read are stored beside the last one; the others exist in registers only.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
 use crate::graph::{self, Binary, DType, Family, Graph, Kind, Node, Op, Operand, Shape, ValueId};
@@ -81,6 +81,11 @@ impl Group {
         ])
     }
 
+    /// These nodes around the same kernel; what they store is not known.
+    fn of(&self, nodes: Vec<usize>) -> Self {
+        Self { nodes, root: self.root, second: self.second, rotation: self.rotation, ..Self::default() }
+    }
+
     /// The same group under other numbers of nodes; nothing waits for it.
     pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
         let second = self.second.map(|s| Second {
@@ -120,11 +125,23 @@ impl Group {
 /// The groups of a graph, by the node where each runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
-    by_last: FxHashMap<usize, Group>,
-    /// Nodes that run with a later one.
-    held: FxHashSet<usize>,
-    /// Nodes that run behind a group.
-    waiting: FxHashSet<usize>,
+    groups: Vec<Group>,
+    /// Where each node runs; those beyond the end run where they stand.
+    nodes: Vec<Turn>,
+}
+
+/// When a node runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Turn {
+    /// Where it stands, by itself.
+    #[default]
+    Own,
+    /// With a later one.
+    Held,
+    /// Behind a group.
+    Waiting,
+    /// Where it stands, as the last of the group of that number.
+    Last(usize),
 }
 
 impl FromIterator<Group> for Groups {
@@ -159,28 +176,40 @@ impl Groups {
 
     fn add(&mut self, group: Group) {
         let Some((&last, before)) = group.nodes.split_last() else { return };
-        self.held.extend(before);
-        self.waiting.extend(&group.after);
-        self.by_last.insert(last, group);
+        let end = group.after.iter().fold(last, |end, &at| end.max(at)) + 1;
+        if self.nodes.len() < end {
+            self.nodes.resize(end, Turn::Own);
+        }
+        before.iter().for_each(|&at| self.nodes[at] = Turn::Held);
+        group.after.iter().for_each(|&at| self.nodes[at] = Turn::Waiting);
+        self.nodes[last] = Turn::Last(self.groups.len());
+        self.groups.push(group);
+    }
+
+    fn turn(&self, node: usize) -> Turn {
+        self.nodes.get(node).copied().unwrap_or_default()
     }
 
     /// The group that runs at this node.
     pub fn at(&self, node: usize) -> Option<&Group> {
-        self.by_last.get(&node)
+        match self.turn(node) {
+            Turn::Last(group) => Some(&self.groups[group]),
+            Turn::Own | Turn::Held | Turn::Waiting => None,
+        }
     }
 
     /// Whether the node runs elsewhere than it stands: with a group or behind it.
     pub fn absorbs(&self, node: usize) -> bool {
-        self.holds(node) || self.waiting.contains(&node)
+        matches!(self.turn(node), Turn::Held | Turn::Waiting)
     }
 
     /// Whether the node runs with a later one.
     pub fn holds(&self, node: usize) -> bool {
-        self.held.contains(&node)
+        self.turn(node) == Turn::Held
     }
 
     fn takes(&self, node: usize) -> bool {
-        self.absorbs(node) || self.by_last.contains_key(&node)
+        self.turn(node) != Turn::Own
     }
 }
 
@@ -406,7 +435,8 @@ struct Search<'a> {
     readers: Vec<Vec<usize>>,
     /// Nodes that update each external value.
     updates: FxHashMap<ValueId, Vec<usize>>,
-    kept: FxHashSet<ValueId>,
+    /// Values that outlive the run.
+    kept: Vec<bool>,
     groups: Groups,
 }
 
@@ -428,7 +458,8 @@ impl<'a> Search<'a> {
                 updates.entry(id).or_default().push(at);
             }
         }
-        let kept = graph.kept.iter().copied().collect();
+        let mut kept = vec![false; graph.values.len()];
+        graph.kept.iter().for_each(|id| kept[id.index()] = true);
         Self { graph, limits, fusion, makers, readers, updates, kept, groups: Groups::default() }
     }
 
@@ -473,7 +504,7 @@ impl<'a> Search<'a> {
         let mut group = Group { root, second, ..Group::default() };
         group.nodes = group.kernel().collect();
         group.nodes.sort_unstable();
-        self.fits(&group)
+        self.fits(group)
     }
 
     /// The node that alone reads the result of another, all of it.
@@ -481,7 +512,7 @@ impl<'a> Search<'a> {
         let node = &self.graph.nodes[at];
         let value = &self.graph.values[node.output.index()];
         match self.readers[node.output.index()][..] {
-            [reader] if value.kind == Kind::Computed && !self.kept.contains(&node.output) => Some(reader),
+            [reader] if value.kind == Kind::Computed && !self.kept[node.output.index()] => Some(reader),
             _ => None,
         }
     }
@@ -528,7 +559,7 @@ impl<'a> Search<'a> {
         let mut nodes = group.nodes.clone();
         if matches!(graph.nodes[next].op, Op::Rope(_)) {
             nodes.push(next);
-            return self.fits(&Group { nodes, rotation: Some(next), ..group.clone() });
+            return self.fits(Group { rotation: Some(next), ..group.of(nodes) });
         }
         let mut added = vec![next];
         for input in &graph.nodes[next].inputs {
@@ -547,8 +578,7 @@ impl<'a> Search<'a> {
             nodes.truncate(group.nodes.len());
             nodes.extend(&added);
             nodes.sort_unstable();
-            let wider = Group { nodes: nodes.clone(), ..group.clone() };
-            if let Some(wider) = self.fits(&wider) {
+            if let Some(wider) = self.fits(group.of(nodes.clone())) {
                 return Some(wider);
             }
             nodes.clone_from(&group.nodes);
@@ -569,7 +599,7 @@ impl<'a> Search<'a> {
     }
 
     /// The group with what it has to store, if it can run as one.
-    fn fits(&self, group: &Group) -> Option<Group> {
+    fn fits(&self, group: Group) -> Option<Group> {
         let graph = self.graph;
         let (&last, before) = group.nodes.split_last()?;
         let (mut stored, mut after) = (Vec::new(), Vec::new());
@@ -591,7 +621,7 @@ impl<'a> Search<'a> {
         for &at in before {
             let id = graph.nodes[at].output;
             let mut outside = self.readers[id.index()].iter().filter(|reader| !group.nodes.contains(reader)).peekable();
-            if outside.peek().is_some() || self.kept.contains(&id) {
+            if outside.peek().is_some() || self.kept[id.index()] {
                 stored.push(id);
             }
             if outside.any(|&reader| reader < last) {
@@ -603,7 +633,7 @@ impl<'a> Search<'a> {
         if !after.iter().all(|&update| self.can_wait(update, last)) {
             return None;
         }
-        let group = Group { stored, after, ..group.clone() };
+        let group = Group { stored, after, ..group };
         let Epilogue { steps, extras, .. } = Assembled::of(graph, &group)?.fused.epilogue;
         // A kernel that rotates has operands for positions and factors, whether there are factors or not.
         let angles = if group.rotation.is_some() { 2 } else { 0 };

@@ -5,7 +5,7 @@ use crate::graph::{DType, Shape};
 use crate::kernels::{Operand, StorageKind};
 use crate::layout::{Illegal, Layout, TileTarget, View, tile_rule};
 
-use super::{PlanError, Policy};
+use super::{Objective, PlanError, Policy};
 
 /// Which storage tensors get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,6 +44,8 @@ pub struct PlanOptions {
     pub apart: bool,
     /// Whether selectors choose among all tiles that have whole lanes, and not only among those that rules C1 to C3 leave.
     pub unpruned: bool,
+    /// What selectors compare layouts by.
+    pub objective: Objective,
 }
 
 /// A tile of an R-Tile home: rows along an axis, of which a strip lies side by side.

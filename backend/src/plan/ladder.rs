@@ -35,6 +35,8 @@ pub(super) struct Ladder<'a> {
     lane_axes: Vec<&'static [usize]>,
     /// Values that are written in place: their content changes within the run.
     changing: Vec<bool>,
+    /// Values that outlive the run.
+    kept: Vec<bool>,
 }
 
 impl<'a> Ladder<'a> {
@@ -57,7 +59,19 @@ impl<'a> Ladder<'a> {
                 changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
             }
         }
-        Self { graph, options, readers, lane_axes, changing }
+        let mut kept = vec![false; graph.values.len()];
+        graph.kept.iter().for_each(|id| kept[id.index()] = true);
+        Self { graph, options, readers, lane_axes, changing, kept }
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &'a Graph {
+        self.graph
+    }
+
+    /// Whether a value outlives the run.
+    pub fn is_kept(&self, id: ValueId) -> bool {
+        self.kept[id.index()]
     }
 
     /// Whether the content of a value changes within the run.
@@ -73,7 +87,7 @@ impl<'a> Ladder<'a> {
             Some("the policy makes every copy")
         } else if self.get(source).dtype != to.dtype {
             Some("it changes the element type")
-        } else if self.graph.kept.contains(&copy.output) || to.kind == Kind::External {
+        } else if self.is_kept(copy.output) || to.kind == Kind::External {
             Some("its result is read by the host")
         } else if self.is_changing(source) {
             Some("its source is updated in place")
@@ -90,7 +104,7 @@ impl<'a> Ladder<'a> {
     pub fn home(&self, lowerings: &mut Lowerings, id: ValueId, chosen: Option<Tile>) -> Result<Homed, PlanError> {
         let value = self.get(id);
         let homed = lowerings.home(value.desc(), chosen)?;
-        let is_free = value.kind == Kind::Computed && !self.graph.kept.contains(&id);
+        let is_free = value.kind == Kind::Computed && !self.is_kept(id);
         if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
             return Ok(homed);
         }

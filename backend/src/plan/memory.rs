@@ -48,11 +48,9 @@ pub(super) fn assign(slots: &mut [Slot], sizes: &[Size], most: u64) -> Vec<u64> 
     let least = alive(order.iter().map(|w| (w.live, w.size.bytes))).1;
     let mut best: Option<Packing> = None;
     for by in ORDERS {
-        order.sort_by_key(|w| (by(w), w.slot));
-        let packing = Packing::of(&order, most);
-        if best.as_ref().is_none_or(|best| packing.bytes() < best.bytes()) {
-            best = Some(packing);
-        }
+        order.sort_unstable_by_key(|w| (by(w), w.slot));
+        let limit = best.as_ref().map_or(u64::MAX, Packing::bytes);
+        best = Packing::of(&order, most, limit).or(best);
         if best.as_ref().is_some_and(|best| best.bytes() <= least + least / 1000) {
             break;
         }
@@ -89,8 +87,9 @@ struct Packing {
 }
 
 impl Packing {
-    fn of(order: &[Wanted], most: u64) -> Self {
-        let mut packing = Self::default();
+    /// Places slots in an order; nothing once the arena is as large as `limit`.
+    fn of(order: &[Wanted], most: u64, limit: u64) -> Option<Self> {
+        let (mut packing, mut bytes) = (Self::default(), 0);
         let mut blocks: Vec<Block> = Vec::new();
         let mut taken = Vec::new();
         for wanted in order {
@@ -99,15 +98,19 @@ impl Packing {
                 Some((spot(&taken, wanted.size, block.bytes, most)?, number))
             };
             let best = blocks.iter().enumerate().filter_map(&mut spot).min();
-            let (Spot { offset, .. }, block) = best.unwrap_or_else(|| {
+            let (Spot { offset, growth, .. }, block) = best.unwrap_or_else(|| {
                 blocks.push(Block::default());
                 (Spot { growth: wanted.size.bytes, gap: 0, offset: 0 }, blocks.len() - 1)
             });
+            bytes += growth;
+            if bytes >= limit {
+                return None;
+            }
             blocks[block].place(Placed { start: offset, end: offset + wanted.size.bytes, live: wanted.live });
             packing.places.push((wanted.slot, block, offset));
         }
         packing.blocks = blocks.into_iter().map(|block| block.bytes).collect();
-        packing
+        Some(packing)
     }
 
     fn bytes(&self) -> u64 {
@@ -116,60 +119,53 @@ impl Packing {
 }
 
 /// A storage that has its place in a block.
+#[derive(Clone, Copy)]
 struct Placed {
     start: u64,
     end: u64,
     live: (usize, usize),
 }
 
-/// Steps that a block indexes together.
-const WINDOW: usize = 32;
-
-/// Windows that are looked up one by one; a longer life meets most of the block.
-const FEW_WINDOWS: usize = 4;
+/// Steps from one window of a level to the next. A window is twice as long, so that a life of no more steps lies within one.
+const LEVELS: [usize; 3] = [32, 128, 512];
 
 /// A block in the making. Lives are short as a rule, so what lies in a block is indexed by the steps at which it does.
 #[derive(Default)]
 struct Block {
     bytes: u64,
-    placed: Vec<Placed>,
-    /// Numbers of all of `placed`, by their starts.
-    all: Vec<usize>,
-    /// Numbers of those that live in each window, by their starts.
-    windows: Vec<Vec<usize>>,
+    /// What lies in it, by starts.
+    all: Vec<Placed>,
+    /// What lives in each window of each level, by starts.
+    windows: [Vec<Vec<Placed>>; LEVELS.len()],
 }
 
 impl Block {
     fn place(&mut self, placed: Placed) {
-        let (number, start) = (self.placed.len(), placed.start);
-        let (first, last) = (placed.live.0 / WINDOW, placed.live.1 / WINDOW);
         self.bytes = self.bytes.max(placed.end);
-        self.placed.push(placed);
-        if self.windows.len() <= last {
-            self.windows.resize_with(last + 1, Vec::new);
-        }
-        for list in self.windows[first..=last].iter_mut().chain([&mut self.all]) {
-            let at = list.partition_point(|&other| self.placed[other].start <= start);
-            list.insert(at, number);
+        let insert = |list: &mut Vec<Placed>| {
+            let at = list.partition_point(|other| other.start <= placed.start);
+            list.insert(at, placed);
+        };
+        insert(&mut self.all);
+        for (windows, step) in self.windows.iter_mut().zip(LEVELS) {
+            let (first, last) = ((placed.live.0 / step).saturating_sub(1), placed.live.1 / step);
+            if windows.len() <= last {
+                windows.resize_with(last + 1, Vec::new);
+            }
+            windows[first..=last].iter_mut().for_each(insert);
         }
     }
 
-    /// The ranges that are taken at some step of a life, by their starts; some may come twice.
+    /// The ranges that are taken at some step of a life, by their starts.
     fn taken(&self, live: (usize, usize), ranges: &mut Vec<(u64, u64)>) {
-        let (first, last) = (live.0 / WINDOW, live.1 / WINDOW);
-        let few = last - first < FEW_WINDOWS;
-        let lists = match few {
-            true => &self.windows[first.min(self.windows.len())..(last + 1).min(self.windows.len())],
-            false => std::slice::from_ref(&self.all),
+        let level = LEVELS.iter().position(|&step| live.1 - live.0 <= step);
+        let list = match level {
+            Some(level) => self.windows[level].get(live.0 / LEVELS[level]),
+            None => Some(&self.all),
         };
         let meets = |placed: &&Placed| placed.live.0 <= live.1 && live.0 <= placed.live.1;
         ranges.clear();
-        for list in lists {
-            ranges.extend(list.iter().map(|&number| &self.placed[number]).filter(meets).map(|p| (p.start, p.end)));
-        }
-        if lists.len() > 1 {
-            ranges.sort_unstable();
-        }
+        ranges.extend(list.into_iter().flatten().filter(meets).map(|p| (p.start, p.end)));
     }
 }
 
@@ -265,7 +261,7 @@ mod tests {
     fn slot(texels: u32, live: (usize, usize)) -> Slot {
         let layout = Layout::rtile(&[4 * texels, 1, 1, 1], 4, 1, 1, u32::MAX, u32::MAX).unwrap();
         let home = Home { dtype: DType::F32, layout, kind: StorageKind::Buffer, width: texels, height: 1 };
-        Slot { home, owner: Owner::Arena { offset: 0 }, live }
+        Slot { home: home.into(), owner: Owner::Arena { offset: 0 }, live }
     }
 
     fn sizes(slots: &[Slot]) -> Vec<Size> {

@@ -36,6 +36,8 @@ pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
 pub use select::{Certificate, Choice, Selection, Selector, select};
 
+use std::sync::Arc;
+
 use crate::graph::{DType, Shape, ValueId};
 use crate::kernels::{Access, Constants};
 
@@ -96,7 +98,7 @@ pub enum Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Layout and size.
-    pub home: Home,
+    pub home: Arc<Home>,
     /// Who owns its memory.
     pub owner: Owner,
     /// First and last step that touch it.

@@ -6,6 +6,7 @@ use crate::graph::Graph;
 
 use super::build::Draft;
 use super::fusion::Groups;
+use super::ladder::Ladder;
 use super::lowering::Lowerings;
 use super::select::Tables;
 use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector};
@@ -35,9 +36,10 @@ impl<'p> Planner<'p> {
             *self = Self::new(self.lowerings.limits(), self.lowerings.options(), selection);
         }
         let groups = Groups::of(graph, self.lowerings.limits(), self.lowerings.options().policy.fusion());
-        let rule = Draft::new(graph, &mut self.lowerings, &Layouts::default(), &groups)?;
+        let ladder = Ladder::new(graph, self.lowerings.options());
+        let rule = Draft::new(&ladder, &mut self.lowerings, &Layouts::default(), &groups)?;
         let chosen = match &mut self.selection {
-            Some((selector, tables)) => tables.faster(graph, &groups, &mut self.lowerings, *selector, &rule),
+            Some((selector, tables)) => tables.better(&ladder, &groups, &mut self.lowerings, *selector, &rule),
             None => None,
         };
         match chosen.map(|draft| draft.finish(footprint)) {

@@ -12,7 +12,9 @@ use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, ValueId};
 use crate::kernels::StorageKind;
 
-use super::{Footprint, Plan, PlanError, PlanOptions, Policy, Size, StorageChoice, TransformKind, Verdict, plan};
+use super::{
+    Footprint, Objective, Plan, PlanError, PlanOptions, Policy, Size, StorageChoice, TransformKind, Verdict, plan,
+};
 
 /// Storages take their texels and nothing else.
 struct Exact;
@@ -33,8 +35,13 @@ fn planned(graph: &Graph) -> Plan {
 }
 
 /// Every node by itself.
-const ONE_BY_ONE: PlanOptions =
-    PlanOptions { storage: StorageChoice::Auto, policy: Policy::RTileMaps, apart: false, unpruned: false };
+const ONE_BY_ONE: PlanOptions = PlanOptions {
+    storage: StorageChoice::Auto,
+    policy: Policy::RTileMaps,
+    apart: false,
+    unpruned: false,
+    objective: Objective::TimeHarmonic,
+};
 
 fn copy(graph: &mut Graph, window: Operand) -> ValueId {
     graph.node_as("cont", Op::Copy, vec![window], Desc::f32(window.shape)).unwrap()

@@ -7,6 +7,7 @@ use fblayout::plan::{Change, Selector};
 use serde::Serialize;
 
 use crate::target::{Plans, Target};
+use crate::units;
 
 /// What is told of it.
 #[derive(Serialize)]
@@ -43,11 +44,12 @@ impl std::fmt::Display for Replan {
         let Self { seq, ms, equals_fresh, change } = self;
         let equals = if *equals_fresh { "equal to" } else { "other than" };
         write!(f, "again for {seq} tokens in {ms:.0} ms, {equals} a plan from scratch")?;
-        let Some(Change { tensors, dirty, choices, moved, clean_moved, cost, kept, .. }) = change else {
+        let Some(Change { tensors, dirty, choices, moved, clean_moved, cost, kept, objective, .. }) = change else {
             return Ok(());
         };
         write!(f, "\n  {dirty} of {tensors} computed tensors are dirty; ")?;
         write!(f, "{moved} of {choices} tiles change, {clean_moved} of them of clean tensors")?;
-        write!(f, "\n  simulated: selected {:.3} ms, {:.3} if clean tensors kept their tiles", 1e3 * cost, 1e3 * kept)
+        let [cost, kept] = [cost, kept].map(|cost| units::cost(*cost, *objective));
+        write!(f, "\n  simulated: selected {cost}, {kept} if clean tensors kept their tiles")
     }
 }

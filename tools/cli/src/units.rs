@@ -1,5 +1,7 @@
 //! Figures with their units, three digits each.
 
+use fblayout::plan::Objective;
+
 /// Bytes in binary multiples.
 pub fn bytes(n: u64) -> String {
     scaled(n as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
@@ -8,6 +10,14 @@ pub fn bytes(n: u64) -> String {
 /// Seconds.
 pub fn seconds(s: f64) -> String {
     scaled(s * 1e9, 1e3, &["ns", "µs", "ms", "s"])
+}
+
+/// What an objective counts: time, or a share of operations.
+pub fn cost(cost: f64, objective: Objective) -> String {
+    match objective {
+        Objective::TimeHarmonic => seconds(cost),
+        Objective::PaperArithmetic => format!("{:.4} % of efficiency missed", 100.0 * cost),
+    }
 }
 
 /// A rate or a count in decimal multiples of a unit.

@@ -80,6 +80,21 @@ fn the_bound_from_limits_is_above_what_the_device_present_says() {
     }
 }
 
+/// What one objective gains the other loses; costs say what they are.
+#[test]
+fn objectives_select_different_plans() {
+    let told = |objective: &str| {
+        json(&["--model", "gemma-3-1b", "--seq", "64", "--device", "adreno-830", "--objective", objective])
+    };
+    let (time, paper) = (told("time"), told("paper"));
+    let number = |told: &Value, key: &str| told["predicted"][key].as_f64().expect("a number");
+    assert!(number(&time, "time_ms") < number(&paper, "time_ms"));
+    assert!(number(&time, "paper_efficiency") < number(&paper, "paper_efficiency"));
+    assert_eq!((&time["selection"]["unit"], &paper["selection"]["objective"]), (&"seconds".into(), &"paper".into()));
+    let unknown = ["--model", "gemma-3-1b", "--device", "adreno-830", "--objective", "mean"];
+    assert!(refusal(&unknown).contains("time, paper"));
+}
+
 /// Exact search along chains loses neither to the rule nor to the paper's search, in the problem and in the plan.
 #[test]
 fn selections_are_bounded_and_never_worse_than_the_rule() {

@@ -1,10 +1,12 @@
 //! How a reader finds its operand: as coordinates where a chain or an R-Tile allows it, else among copied bytes.
 
+use std::sync::Arc;
+
 use crate::graph::{self, Desc, Node, Op, Value, ValueId};
 use crate::plan::chain::{Chain, Seen};
 use crate::plan::lowering::{Homed, Lowerings};
 use crate::plan::report::{Transform, TransformKind, Verdict};
-use crate::plan::{Home, Owner, PlanError};
+use crate::plan::{Owner, PlanError};
 
 use super::{Bound, Builder, Operands, kind_of};
 
@@ -216,7 +218,7 @@ impl Builder<'_> {
         let Homed { home, place: at } = home;
         let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), *at))
             .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
-        let dense = Bound { slot: self.slot(Home::clone(home), Owner::Arena { offset: 0 }), at: *at };
+        let dense = Bound { slot: self.slot(Arc::clone(home), Owner::Arena { offset: 0 }), at: *at };
         self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));
         Ok(dense)
     }

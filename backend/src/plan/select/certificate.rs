@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Tile;
 use super::problem::{Problem, argmin, least};
 
-/// Proofs about uniform layouts. Costs are simulated seconds.
+/// Proofs about uniform layouts. Costs are simulated, by the objective of the selection.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Certificate {
     /// The best tile for all tensors that can have it (the others take their own best); nothing without tensors to choose for.

@@ -57,17 +57,19 @@ pub(super) fn chain_dp(problem: &Problem) -> Solution {
 
 /// Chains that hold every variable once. Members of a chain are coupled to their neighbours in it and to no other member.
 pub(super) fn cover(problem: &Problem) -> Vec<Vec<usize>> {
-    let mut taken = vec![false; problem.variables.len()];
+    // The path that each variable is on.
+    let mut on = vec![None; problem.variables.len()];
     let mut paths = Vec::new();
-    for start in 0..taken.len() {
-        if taken[start] {
+    for start in 0..on.len() {
+        if on[start].is_some() {
             continue;
         }
-        taken[start] = true;
+        let number = Some(paths.len());
+        on[start] = number;
         let mut path = vec![start];
         for _ in 0..2 {
-            while let Some(next) = extension(problem, &path, &taken) {
-                taken[next] = true;
+            while let Some(next) = path.last().and_then(|&last| extension(problem, last, number, &on)) {
+                on[next] = number;
                 path.push(next);
             }
             path.reverse();
@@ -77,11 +79,10 @@ pub(super) fn cover(problem: &Problem) -> Vec<Vec<usize>> {
     paths
 }
 
-/// The first free variable that may follow the last one of a path.
-fn extension(problem: &Problem, path: &[usize], taken: &[bool]) -> Option<usize> {
-    let (last, rest) = path.split_last()?;
-    let alone = |v: usize| !rest.iter().any(|other| problem.neighbours(v).contains(other));
-    problem.neighbours(*last).iter().copied().find(|&v| !taken[v] && alone(v))
+/// The first free variable that may follow the last one of a path: it is coupled to no other member.
+fn extension(problem: &Problem, last: usize, path: Option<usize>, on: &[Option<usize>]) -> Option<usize> {
+    let alone = |v: usize| problem.neighbours(v).iter().all(|&other| other == last || on[other] != path);
+    problem.neighbours(last).iter().copied().find(|&v| on[v].is_none() && alone(v))
 }
 
 /// Some variables one after the other.

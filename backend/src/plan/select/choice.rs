@@ -4,8 +4,9 @@ use crate::device::{Limits, Profile};
 use crate::graph::{Graph, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::fusion::Groups;
+use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
-use crate::plan::{PlanError, PlanOptions};
+use crate::plan::{Objective, PlanError, PlanOptions};
 
 use super::{Instance, Layouts, Selector, Tables, Tile};
 
@@ -14,7 +15,9 @@ use super::{Instance, Layouts, Selector, Tables, Tile};
 pub struct Choice {
     /// How the numbers came about; always `simulated`.
     pub stand: &'static str,
-    /// Each with the *simulated* seconds of the whole step, barriers apart, while all other tensors keep what the selector gave them;
+    /// What the costs are.
+    pub objective: Objective,
+    /// Each with the *simulated* cost of the whole step, barriers apart, while all other tensors keep what the selector gave them;
     /// the rule's tile first.
     pub tiles: Vec<(Tile, f64)>,
     /// Number of the selector's.
@@ -36,8 +39,9 @@ impl Choice {
     ) -> Result<Vec<Option<Self>>, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
         let groups = Groups::of(graph, limits, options.policy.fusion());
-        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
-        let instance = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
+        let ladder = Ladder::new(graph, options);
+        let draft = Draft::new(&ladder, &mut lowerings, &Layouts::default(), &groups)?;
+        let instance = Instance::new(&ladder, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let (problem, assignment) = (&instance.problem, selector.solve(&instance.problem).assignment);
         let choice = |&value: &ValueId| {
             let at = instance.variable(value)?;
@@ -47,7 +51,12 @@ impl Choice {
                 instance.rule + problem.cost(&changed)
             };
             let tiles = problem.variables[at].tiles.iter().enumerate().map(|(i, &tile)| (tile, cost(i)));
-            Some(Self { stand: "simulated", tiles: tiles.collect(), chosen: assignment[at] })
+            Some(Self {
+                stand: "simulated",
+                objective: options.objective,
+                tiles: tiles.collect(),
+                chosen: assignment[at],
+            })
         };
         Ok(values.iter().map(choice).collect())
     }

@@ -1,18 +1,19 @@
 //! A node, with the copies before it that are not made: what it costs depends on the layouts of the tensors that it touches. Layers of
 //! a model share their clusters, so each kind is planned and priced once.
 //!
-//! With `f` the time of a cluster whose tensors have these layouts and the rule's otherwise, a cluster counts as
+//! With `f` the cost of a cluster, in parts of the objective, whose tensors have these layouts and the rule's otherwise, a cluster counts as
 //! `f() + Σ (f(a) - f()) + Σ (f(a, b) - f(a) - f(b) + f())`: right for two tensors, without the interplay of three for more. A layout
 //! that no kernel reads as it is pays here for the copy that its reader then needs.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::graph::{Graph, Node, Operand, ValueId};
 use crate::plan::build::Draft;
 use crate::plan::cost::Prices;
 use crate::plan::fusion::{Group, Groups};
+use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
-use crate::plan::{PlanError, Step, StepCost};
+use crate::plan::{Objective, PlanError, Step, StepCost};
 
 use super::{Layouts, Tile};
 
@@ -20,7 +21,7 @@ use super::{Layouts, Tile};
 pub(super) struct Frame<'a> {
     graph: &'a Graph,
     groups: &'a Groups,
-    kept: &'a FxHashSet<ValueId>,
+    ladder: &'a Ladder<'a>,
     values: Vec<Role>,
 }
 
@@ -34,9 +35,10 @@ struct Role {
 }
 
 impl<'a> Frame<'a> {
-    /// A graph with its groups and kept values.
-    pub fn new(graph: &'a Graph, groups: &'a Groups, kept: &'a FxHashSet<ValueId>) -> Self {
-        Self { graph, groups, kept, values: vec![Role::default(); graph.values.len()] }
+    /// The graph of a ladder with its groups.
+    pub fn new(ladder: &'a Ladder<'a>, groups: &'a Groups) -> Self {
+        let graph = ladder.graph();
+        Self { graph, ladder, groups, values: vec![Role::default(); graph.values.len()] }
     }
 
     /// Says that a value is the positions of what that node copies.
@@ -112,7 +114,7 @@ impl Cluster {
             return self.key.push(at as u64);
         }
         let (value, variable) = (&frame.graph.values[id.index()], frame.values[id.index()].variable);
-        let flags = [frame.kept.contains(&id), variable.is_some()].map(u64::from);
+        let flags = [frame.ladder.is_kept(id), variable.is_some()].map(u64::from);
         self.key.extend([self.values.len() as u64, value.dtype as u64, value.kind as u64]);
         self.key.extend(flags.into_iter().chain(words(&value.shape)));
         self.free.extend(variable.map(|variable| (self.values.len(), variable)));
@@ -126,7 +128,7 @@ impl Cluster {
             let value = &frame.graph.values[id.index()];
             let local = graph.external("", value.dtype, value.shape);
             graph.values[local.index()].kind = value.kind;
-            if frame.kept.contains(&id) {
+            if frame.ladder.is_kept(id) {
                 graph.keep(local);
             }
             local
@@ -154,7 +156,7 @@ fn words(&[a, b, c, d]: &[u32; 4]) -> [u64; 2] {
 
 /// What a cluster costs under the layouts of its free tensors.
 pub(super) struct Sample {
-    /// Seconds by the rule.
+    /// Parts of the objective, by the rule.
     pub rule: f64,
     /// What each layout of each tensor adds to that.
     pub single: Vec<Vec<f64>>,
@@ -196,8 +198,10 @@ impl Samples {
             return Ok(known);
         }
         let (graph, locals, groups) = cluster.graph(frame);
+        let objective = lowerings.options().objective;
         let free: Vec<ValueId> = cluster.free.iter().map(|&(at, _)| locals[at]).collect();
-        let sample = Sampler { graph: &graph, groups: &groups, lowerings, prices }.sample(&free, tiles)?;
+        let ladder = &Ladder::new(&graph, lowerings.options());
+        let sample = Sampler { ladder, groups: &groups, lowerings, prices, objective }.sample(&free, tiles)?;
         self.samples.push(sample);
         self.known.insert(cluster.key.clone(), self.samples.len() - 1);
         Ok(self.samples.len() - 1)
@@ -206,23 +210,24 @@ impl Samples {
 
 /// Plans and prices a cluster.
 struct Sampler<'a, 'p> {
-    graph: &'a Graph,
+    ladder: &'a Ladder<'a>,
     groups: &'a Groups,
     lowerings: &'a mut Lowerings,
     prices: &'a mut Prices<'p>,
+    objective: Objective,
 }
 
 impl Sampler<'_, '_> {
     fn sample(&mut self, free: &[ValueId], tiles: &[&[Tile]]) -> Result<Sample, PlanError> {
         let by_rule = self.price(Layouts::default())?;
-        let rule = seconds(&by_rule);
+        let rule = self.cost(&by_rule);
         // What cannot be planned has no price. The rule's own tile comes first, and is priced already.
         let mut alone = Vec::new();
         for (&value, tiles) in free.iter().zip(tiles) {
             let others = tiles[1..].iter().map(|&tile| self.price(Layouts::from_iter([(value, tile)])).ok());
             alone.push(others.collect::<Vec<_>>());
         }
-        let more = |priced: &Option<Vec<Priced>>| priced.as_ref().map_or(f64::INFINITY, |p| seconds(p) - rule);
+        let more = |priced: &Option<Vec<Priced>>| priced.as_ref().map_or(f64::INFINITY, |p| self.cost(p) - rule);
         let single: Vec<Vec<f64>> =
             alone.iter().map(|others| [0.0].into_iter().chain(others.iter().map(more)).collect()).collect();
         let mut pairs = Vec::new();
@@ -232,11 +237,11 @@ impl Sampler<'_, '_> {
                 for (j, with_b) in alone[b].iter().enumerate() {
                     // What is impossible alone stays so.
                     let (Some(with_a), Some(with_b)) = (with_a, with_b) else { continue };
-                    let both = match together(&by_rule, with_a, with_b) {
+                    let both = match self.together(&by_rule, with_a, with_b) {
                         Some(both) => both,
                         None => {
                             let layouts = Layouts::from_iter([(free[a], tiles[a][i + 1]), (free[b], tiles[b][j + 1])]);
-                            self.price(layouts).map_or(f64::INFINITY, |priced| seconds(&priced))
+                            self.price(layouts).map_or(f64::INFINITY, |priced| self.cost(&priced))
                         }
                     };
                     let beyond = both - rule - single[a][i + 1] - single[b][j + 1];
@@ -251,15 +256,24 @@ impl Sampler<'_, '_> {
     }
 
     fn price(&mut self, layouts: Layouts) -> Result<Vec<Priced>, PlanError> {
-        let draft = Draft::new(self.graph, self.lowerings, &layouts, self.groups)?;
-        let costs = self.prices.of(self.graph, draft.steps());
+        let draft = Draft::new(self.ladder, self.lowerings, &layouts, self.groups)?;
+        let costs = self.prices.of(self.ladder.graph(), draft.steps());
         let priced = |(step, cost): (&Step, StepCost)| Priced { shader: step.shader, groups: step.groups, cost };
         Ok(draft.steps().iter().zip(costs).map(priced).collect())
     }
-}
 
-fn seconds(priced: &[Priced]) -> f64 {
-    priced.iter().map(|p| p.cost.seconds).sum()
+    fn cost(&self, priced: &[Priced]) -> f64 {
+        priced.iter().map(|p| self.objective.part(&p.cost)).sum()
+    }
+
+    /// The cost with two layouts, from what each of them changes alone, where that is possible: operands add up in the time of every
+    /// resource, not in efficiency.
+    fn together(&self, rule: &[Priced], a: &[Priced], b: &[Priced]) -> Option<f64> {
+        match self.objective {
+            Objective::TimeHarmonic => together(rule, a, b),
+            Objective::PaperArithmetic => None,
+        }
+    }
 }
 
 /// Seconds of a cluster with two layouts, from what each of them changes alone: operands add up in every resource. Nothing where a
@@ -277,5 +291,5 @@ fn together(rule: &[Priced], a: &[Priced], b: &[Priced]) -> Option<f64> {
     (alike(a) && alike(b)).then(|| rule.iter().zip(a).zip(b).map(step).sum())
 }
 
-/// Share of a cluster's time under which a difference is rounding.
+/// Share of a cluster's cost under which a difference is rounding.
 const NOTHING: f64 = 1e-9;

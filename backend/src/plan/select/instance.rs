@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::device::Profile;
-use crate::graph::{DType, Desc, Graph, Kind, Op, ValueId};
+use crate::graph::{DType, Desc, Kind, Op, ValueId};
+use crate::plan::cost::flops_of;
 use crate::plan::fusion::Groups;
+use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{PlanError, Step, candidates};
 
@@ -18,25 +20,25 @@ use super::{Layouts, Tables, Tile};
 /// The problem of a graph.
 pub(super) struct Instance {
     pub problem: Problem,
-    /// Seconds of all steps, barriers apart, by the rule. The problem counts from there.
+    /// Cost of all steps, barriers apart, by the rule. The problem counts from there.
     pub rule: f64,
     /// The tensor of each variable.
     tensors: Vec<ValueId>,
 }
 
 impl Instance {
-    /// Reads the problem off a graph and the steps that the rule makes of it.
+    /// Reads the problem off the graph of a ladder and the steps that the rule makes of it.
     pub fn new(
-        graph: &Graph,
+        ladder: &Ladder<'_>,
         groups: &Groups,
         steps: &[Step],
         lowerings: &mut Lowerings,
         tables: &mut Tables<'_>,
     ) -> Result<Self, PlanError> {
+        let graph = ladder.graph();
         let mut made = vec![false; graph.nodes.len()];
         steps.iter().for_each(|step| made[step.node] = true);
-        let kept: FxHashSet<ValueId> = graph.kept.iter().copied().collect();
-        let mut frame = Frame::new(graph, groups, &kept);
+        let mut frame = Frame::new(ladder, groups);
         let mut instance = Self { problem: Problem::default(), rule: 0.0, tensors: Vec::new() };
         let mut variables: Vec<Variable> = Vec::new();
         let mut terms = Vec::new();
@@ -52,7 +54,7 @@ impl Instance {
             let stored = group.into_iter().flat_map(|group| &group.stored);
             for &id in stored.chain([&node.output]) {
                 let value = &graph.values[id.index()];
-                if value.kind == Kind::Computed && value.dtype == DType::F32 && !kept.contains(&id) {
+                if value.kind == Kind::Computed && value.dtype == DType::F32 && !ladder.is_kept(id) {
                     let tiles = tables.tiles.of(value.desc(), lowerings, tables.profile);
                     if tiles.len() > 1 {
                         frame.free(id, variables.len());
@@ -68,17 +70,19 @@ impl Instance {
             terms.push((sample, cluster.free.into_iter().map(|(_, v)| v).collect::<Vec<usize>>()));
         }
 
+        // A time is its own whole: divided by 1, it is what it was.
+        let whole = lowerings.options().objective.whole((0..graph.nodes.len()).map(|at| flops_of(graph, at)));
         for (sample, touched) in &terms {
             let sample = tables.samples.get(*sample);
-            instance.rule += sample.rule;
+            instance.rule += sample.rule / whole;
             for (&v, more) in touched.iter().zip(&sample.single) {
-                variables[v].costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost);
+                variables[v].costs.iter_mut().zip(more).for_each(|(sum, cost)| *sum += cost / whole);
             }
         }
         instance.problem = Problem::new(variables);
         for (sample, touched) in &terms {
             for &((a, b), ref more) in &tables.samples.get(*sample).pairs {
-                instance.problem.couple(touched[a], touched[b], more.clone());
+                instance.problem.couple(touched[a], touched[b], more.iter().map(|cost| cost / whole).collect());
             }
         }
         Ok(instance)

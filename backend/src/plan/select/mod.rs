@@ -1,7 +1,8 @@
-//! Which layouts the computed tensors of a graph get, over the whole graph at once, by the simulated time on a machine.
+//! Which layouts the computed tensors of a graph get, over the whole graph at once, by the simulated time on a machine, or by another
+//! [`Objective`].
 //!
 //! The graph becomes an abstract problem ([`instance`]), a [`Selector`] solves it, and the plan is made with what it chose, if the
-//! cost model finds that plan faster than the rule's.
+//! cost model finds that plan better than the rule's.
 
 mod certificate;
 mod chains;
@@ -26,6 +27,7 @@ use crate::graph::{Desc, Graph, ValueId};
 use super::build::Draft;
 use super::cost::Prices;
 use super::fusion::Groups;
+use super::ladder::Ladder;
 use super::lowering::Lowerings;
 use super::{Footprint, Objective, Plan, PlanError, PlanOptions, Planner, Tile};
 
@@ -94,20 +96,25 @@ impl std::str::FromStr for Selector {
 
 impl std::fmt::Display for Selection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A mean efficiency is told in thousandths, and time in those of a second.
         let [cost, bound, gap, rule, greedy, dp, pbqp] =
             [self.cost, self.lower_bound, self.gap, self.rule, self.greedy, self.dp, self.pbqp].map(|s| 1e3 * s);
         let Certificate { uniform_cost, rho, uniform_optimal, .. } = self.certificate;
+        let unit = match self.objective {
+            Objective::TimeHarmonic => "ms",
+            Objective::PaperArithmetic => "thousandths of efficiency missed",
+        };
         let proved = if uniform_optimal { "the optimum" } else { "not proved best" };
         writeln!(f, "simulated: layouts of {} tensors, {} pairs of them bound together", self.tensors, self.pairs)?;
-        writeln!(f, "simulated: rule {rule:.3} ms, greedy {greedy:.3}, chains {dp:.3}, reductions {pbqp:.3}")?;
-        writeln!(f, "simulated: selected {cost:.3} ms, at least {bound:.3} (gap {gap:.3})")?;
+        writeln!(f, "simulated: rule {rule:.3} {unit}, greedy {greedy:.3}, chains {dp:.3}, reductions {pbqp:.3}")?;
+        writeln!(f, "simulated: selected {cost:.3} {unit}, at least {bound:.3} (gap {gap:.3})")?;
         let (uniform, rho) = (1e3 * uniform_cost, 1e3 * rho);
-        write!(f, "simulated: one tile for all {uniform:.3} ms, at most {rho:.3} above the best, {proved}")
+        write!(f, "simulated: one tile for all {uniform:.3} {unit}, at most {rho:.3} above the best, {proved}")
     }
 }
 
-/// Plans a graph with the layouts that a selector chooses for a machine. Where the cost model finds the plan no faster than the
-/// rule's, the rule's is made.
+/// Plans a graph with the layouts that a selector chooses for a machine. Where the cost model finds the plan no better than the
+/// rule's, by the objective of the options, the rule's is made.
 ///
 /// # Errors
 /// As [`super::plan`].
@@ -151,20 +158,22 @@ impl<'p> Tables<'p> {
         self.profile
     }
 
-    /// The draft that a selector finds, if there is one and it is faster than the rule's.
-    pub fn faster(
+    /// The draft that a selector finds, if there is one and it costs less than the rule's.
+    pub fn better(
         &mut self,
-        graph: &Graph,
+        ladder: &Ladder<'_>,
         groups: &Groups,
         lowerings: &mut Lowerings,
         selector: Selector,
         rule: &Draft,
     ) -> Option<Draft> {
-        let instance = Instance::new(graph, groups, rule.steps(), lowerings, self).ok()?;
+        let graph = ladder.graph();
+        let instance = Instance::new(ladder, groups, rule.steps(), lowerings, self).ok()?;
         let layouts = instance.layouts(&selector.solve(&instance.problem).assignment);
-        let chosen = Draft::new(graph, lowerings, &layouts, groups).ok()?;
-        let mut seconds = |draft: &Draft| Objective::TimeHarmonic.cost(&self.prices.of(graph, draft.steps()));
-        (seconds(&chosen) < seconds(rule)).then_some(chosen)
+        let chosen = Draft::new(ladder, lowerings, &layouts, groups).ok()?;
+        let objective = lowerings.options().objective;
+        let mut cost = |draft: &Draft| objective.cost(&self.prices.of(graph, draft.steps()));
+        (cost(&chosen) < cost(rule)).then_some(chosen)
     }
 }
 
@@ -175,8 +184,9 @@ impl Selecting {
     /// Reads the problem off a graph.
     pub fn new(graph: &Graph, lowerings: &mut Lowerings, tables: &mut Tables<'_>) -> Result<Self, PlanError> {
         let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
-        let rule = Draft::new(graph, lowerings, &Layouts::default(), &groups)?;
-        Instance::new(graph, &groups, rule.steps(), lowerings, tables).map(Self)
+        let ladder = Ladder::new(graph, lowerings.options());
+        let rule = Draft::new(&ladder, lowerings, &Layouts::default(), &groups)?;
+        Instance::new(&ladder, &groups, rule.steps(), lowerings, tables).map(Self)
     }
 
     /// The tile that every tensor with a choice gets.
@@ -184,7 +194,7 @@ impl Selecting {
         self.0.tiles(&selector.solve(&self.0.problem).assignment).collect()
     }
 
-    /// Simulated seconds of what a selector chooses, and what no choice is below.
+    /// Simulated cost of what a selector chooses, and what no choice is below.
     pub fn cost(&self, selector: Selector) -> (f64, f64) {
         let Solution { cost, lower_bound, .. } = selector.solve(&self.0.problem);
         (self.0.rule + cost, self.0.rule + lower_bound)
@@ -197,12 +207,16 @@ impl Selecting {
     }
 }
 
-/// What the selectors make of a graph on a machine. Costs are *simulated* seconds of all steps, barriers apart, as the abstract
-/// problem counts them.
+/// What the selectors make of a graph on a machine. Costs are *simulated*, of all steps, barriers apart, as the abstract problem counts
+/// them by its objective.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Selection {
     /// How the numbers came about; always `simulated`.
     pub stand: &'static str,
+    /// What layouts are compared by.
+    pub objective: Objective,
+    /// What all costs are counted in: [`Objective::unit`].
+    pub unit: &'static str,
     /// Tensors with a choice, and pairs of them that cost something together.
     pub tensors: usize,
     /// Pairs.
@@ -239,8 +253,10 @@ impl Selection {
     ) -> Result<Self, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
         let groups = Groups::of(graph, limits, options.policy.fusion());
-        let draft = Draft::new(graph, &mut lowerings, &Layouts::default(), &groups)?;
-        let Instance { problem, rule, .. } = Instance::new(graph, &groups, draft.steps(), &mut lowerings, &mut tables)?;
+        let ladder = Ladder::new(graph, options);
+        let draft = Draft::new(&ladder, &mut lowerings, &Layouts::default(), &groups)?;
+        let Instance { problem, rule, .. } =
+            Instance::new(&ladder, &groups, draft.steps(), &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
         let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);
@@ -249,6 +265,8 @@ impl Selection {
         let certificate = Certificate::of(&problem);
         Ok(Self {
             stand: "simulated",
+            objective: options.objective,
+            unit: options.objective.unit(),
             tensors: problem.variables.len(),
             pairs: problem.edges().count(),
             cost: cost(selector),

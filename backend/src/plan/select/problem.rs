@@ -13,7 +13,7 @@ pub(super) struct Variable {
     pub weight: u64,
     /// Layouts to choose from; the first is what the rule prescribes.
     pub tiles: Arc<[Tile]>,
-    /// Cost of each, in seconds; infinite for a layout that is ruled out, never for all.
+    /// Cost of each, by the objective; infinite for a layout that is ruled out, never for all.
     pub costs: Vec<f64>,
 }
 

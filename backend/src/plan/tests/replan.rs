@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::{Exact, copy};
 use crate::device::{Limits, Preset, Profile};
 use crate::graph::{Binary, DType, Graph, Op, Unary, ValueId};
-use crate::plan::{Change, Plan, PlanOptions, Planner, Policy, Selector, StorageChoice};
+use crate::plan::{Change, Objective, Plan, PlanOptions, Planner, Policy, Selector, StorageChoice};
 
 fn profile(name: &str) -> &'static Profile {
     Preset::find(name).and_then(|preset| preset.profile.as_ref()).unwrap()
@@ -124,8 +124,13 @@ fn change(before: &Graph, after: &Graph, options: PlanOptions) -> Change {
     Change::of([before, after], &Limits::for_tests(), options, profile("adreno-830"), Selector::ChainDp).unwrap()
 }
 
-const BUFFERS: PlanOptions =
-    PlanOptions { storage: StorageChoice::Buffer, policy: Policy::RTileMaps, apart: false, unpruned: false };
+const BUFFERS: PlanOptions = PlanOptions {
+    storage: StorageChoice::Buffer,
+    policy: Policy::RTileMaps,
+    apart: false,
+    unpruned: false,
+    objective: Objective::TimeHarmonic,
+};
 
 #[test]
 fn nothing_is_dirty_where_nothing_changes() {

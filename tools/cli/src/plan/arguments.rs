@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fblayout::device::PRESETS;
 use fblayout::graph::DType;
-use fblayout::plan::{Budget, PlanOptions, Policy, Selector, StorageChoice};
+use fblayout::plan::{Budget, Objective, PlanOptions, Policy, Selector, StorageChoice};
 use fblayout_models::{MODELS, Training};
 
 use crate::model::Part;
@@ -47,6 +47,9 @@ pub struct Arguments {
         Selector::ALL.map(|s| s.0).join(", ")
     ))]
     pub selector: Option<Selector>,
+    /// What layouts are selected by: time, or paper, the mean efficiency weighted by operations that the paper maximises
+    #[arg(long, default_value_t)]
+    pub objective: Objective,
     /// Select among all tiles that have whole lanes, and tell what leaving out rules C1 to C3 costs in time
     #[arg(long)]
     pub no_pruning: bool,
@@ -111,7 +114,7 @@ impl Arguments {
 
     /// How a plan is made, by the policy and the rules that are asked for.
     pub fn options(&self) -> PlanOptions {
-        let Self { storage, policy, no_pruning, .. } = *self;
-        PlanOptions { storage, policy, unpruned: no_pruning, ..PlanOptions::default() }
+        let Self { storage, policy, no_pruning, objective, .. } = *self;
+        PlanOptions { storage, policy, unpruned: no_pruning, objective, ..PlanOptions::default() }
     }
 }

@@ -144,7 +144,7 @@ fn dispatch(known: &Known<'_>, at: usize) -> Dispatch {
     let step = &known.plan.steps[at];
     let bound = |(p, &(slot, access)): (usize, &(usize, Access))| {
         let (s, tensor) = (&known.plan.slots[slot], &known.tensors[slot]);
-        let Home { dtype, ref layout, kind, width, height } = s.home;
+        let Home { dtype, ref layout, kind, width, height } = *s.home;
         let label = |at: usize| format!("{at} {}", known.plan.steps[at].label);
         let left = known.profile.filter(|_| dtype.quant_texels().is_none() && tensor.role != Role::Scratch);
         let left = left.and_then(|p| candidates(Desc { dtype, shape: tensor.shape }, kind, p, known.pruning).ok());
@@ -211,18 +211,19 @@ impl fmt::Display for Explanation {
 
 impl fmt::Display for Chosen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Choice { tiles, chosen, .. } = &self.choice;
+        let Choice { tiles, chosen, objective, .. } = &self.choice;
         write!(
             f,
-            "\n  tiles of {}, by what the step costs with each while all else is as selected; where the rule's plan is no \
-             slower, it is made:",
+            "\n  tiles of {}, by what the step costs with each while all else is as selected; where the rule's plan costs \
+             no more, it is made:",
             self.value
         )?;
-        for (i, &(tile, seconds)) in tiles.iter().enumerate() {
+        for (i, &(tile, cost)) in tiles.iter().enumerate() {
             let name = coordinates::tile_in_words(tile);
-            let above = seconds - tiles[*chosen].1;
+            let above = cost - tiles[*chosen].1;
+            let [cost, above_or_below] = [cost, above.abs()].map(|cost| units::cost(cost, *objective));
             let sign = if above < 0.0 { '-' } else { '+' };
-            write!(f, "\n    simulated: {}, {sign}{} {name}", units::seconds(seconds), units::seconds(above.abs()))?;
+            write!(f, "\n    simulated: {cost}, {sign}{above_or_below} {name}")?;
             if i == 0 {
                 write!(f, ", the rule's")?;
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fblayout::device::Limits;
 use fblayout::graph::{Family, Graph, ROWS};
 use fblayout::plan::{
-    Plan, Policy, Prediction, Recomputed, Report, Selection, Selector, Transform, TransformKind, Verdict,
+    Objective, Plan, Policy, Prediction, Recomputed, Report, Selection, Selector, Transform, TransformKind, Verdict,
 };
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ pub struct Told<'a> {
     pub device: &'a str,
     pub policy: Policy,
     pub selector: Selector,
+    /// What the selector compares layouts by.
+    pub objective: Objective,
     pub nodes: usize,
     pub dispatches: usize,
     pub barriers: usize,
@@ -117,6 +119,7 @@ impl<'a> Told<'a> {
             device: &arguments.device,
             policy: arguments.policy,
             selector: Selector::Rule,
+            objective: arguments.objective,
             nodes: graph.nodes.len(),
             dispatches: report.dispatches,
             barriers: report.barriers,

@@ -165,18 +165,18 @@ fn rates(profile: &Profile) -> Vec<Fact> {
 fn selectors(selection: &Selection) -> Vec<Fact> {
     let least =
         [selection.rule, selection.greedy, selection.dp, selection.pbqp].into_iter().fold(f64::INFINITY, f64::min);
-    let cost = |name, seconds: f64| {
-        let above = seconds - least;
-        let note =
-            if above > 0.0 { format!("{} above the best", units::seconds(above)) } else { "the best".to_owned() };
-        Fact { name, value: units::seconds(seconds), note }
+    let told = |cost: f64| units::cost(cost, selection.objective);
+    let cost = |name, cost: f64| {
+        let above = cost - least;
+        let note = if above > 0.0 { format!("{} above the best", told(above)) } else { "the best".to_owned() };
+        Fact { name, value: told(cost), note }
     };
     vec![
         cost("rule", selection.rule),
         cost("paper-greedy", selection.greedy),
         cost("chain-dp", selection.dp),
         cost("pbqp", selection.pbqp),
-        Fact { name: "lower bound", value: units::seconds(selection.lower_bound), note: "no choice costs less".into() },
+        Fact { name: "lower bound", value: told(selection.lower_bound), note: "no choice costs less".into() },
     ]
 }
 

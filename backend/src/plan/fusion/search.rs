@@ -1,0 +1,255 @@
+//! Which nodes form groups.
+
+use rustc_hash::FxHashMap;
+
+use crate::device::Limits;
+use crate::graph::{Binary, DType, Family, Graph, Kind, Node, Op, ValueId};
+use crate::kernels::{self, Epilogue};
+
+use super::{Assembled, Fusion, Group, Groups, Second};
+
+/// Looks for groups, each node in at most one.
+pub(super) struct Search<'a> {
+    graph: &'a Graph,
+    limits: &'a Limits,
+    fusion: Fusion,
+    /// The node that computes each value.
+    makers: Vec<Option<usize>>,
+    /// Nodes that read each value, in order.
+    readers: Vec<Vec<usize>>,
+    /// Nodes that update each external value.
+    updates: FxHashMap<ValueId, Vec<usize>>,
+    /// Values that outlive the run.
+    kept: Vec<bool>,
+    /// What was found.
+    pub groups: Groups,
+}
+
+impl<'a> Search<'a> {
+    /// Nothing is found yet.
+    pub fn new(graph: &'a Graph, limits: &'a Limits, fusion: Fusion) -> Self {
+        let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
+        let mut updates: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
+        let mut makers = vec![None; graph.values.len()];
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for input in &node.inputs {
+                let readers = &mut readers[input.value.index()];
+                if readers.last() != Some(&at) {
+                    readers.push(at);
+                }
+            }
+            makers[node.output.index()] = Some(at).filter(|_| node.updates.is_empty());
+            let external = |id: &&ValueId| graph.values[id.index()].kind == Kind::External;
+            for &id in node.updates.iter().chain([&node.output]).filter(external) {
+                updates.entry(id).or_default().push(at);
+            }
+        }
+        let mut kept = vec![false; graph.values.len()];
+        graph.kept.iter().for_each(|id| kept[id.index()] = true);
+        Self { graph, limits, fusion, makers, readers, updates, kept, groups: Groups::default() }
+    }
+
+    /// A sum of two products that nobody else reads: the longer one is the root, the other one runs beside it.
+    pub fn pair(&mut self, product: usize) {
+        if let Some(group) = self.paired(product) {
+            let group = self.grown(group);
+            self.groups.add(group);
+        }
+    }
+
+    fn paired(&self, product: usize) -> Option<Group> {
+        let nodes = &self.graph.nodes;
+        let next = self.only_reader(product)?;
+        let (scaled, scale, sum) = match nodes[next].op {
+            Op::Scale { scale, bias: 0.0 } => (Some(next), scale, self.only_reader(next)?),
+            _ => (None, 1.0, next),
+        };
+        let shape = self.graph.values[nodes[sum].output.index()].shape;
+        let adds = |at: usize| {
+            nodes[at].op == Op::Binary(Binary::Add) && nodes[at].inputs.iter().all(|input| input.is_whole(&shape))
+        };
+        let own = nodes[scaled.unwrap_or(product)].output;
+        let other = |sum: usize, own: ValueId| nodes[sum].inputs.iter().find(|input| input.value != own);
+        let is_base = |at: usize, sum: usize| is_product(&nodes[at]) && self.only_reader(at) == Some(sum);
+        if !adds(sum) || !is_product(&nodes[product]) {
+            return None;
+        }
+        let partner = self.makers[other(sum, own)?.value.index()]?;
+        let (base, before) = match is_base(partner, sum) {
+            true => (partner, None),
+            // x + a + b, where x + a is read by nobody else.
+            false if adds(partner) && self.only_reader(partner) == Some(sum) => {
+                let mut terms = nodes[partner].inputs.iter().rev().filter_map(|term| self.makers[term.value.index()]);
+                (terms.find(|&term| is_base(term, partner))?, Some(partner))
+            }
+            false => return None,
+        };
+        let longer = scale == 1.0 && depth(&nodes[product]) > depth(&nodes[base]);
+        let (root, product) = if longer { (product, base) } else { (base, product) };
+        let second = Some(Second { product, scaled, scale, sum, before });
+        let mut group = Group { root, second, ..Group::default() };
+        group.nodes = group.kernel().collect();
+        group.nodes.sort_unstable();
+        self.fits(group)
+    }
+
+    /// The node that alone reads the result of another, all of it.
+    fn only_reader(&self, at: usize) -> Option<usize> {
+        let node = &self.graph.nodes[at];
+        let value = &self.graph.values[node.output.index()];
+        match self.readers[node.output.index()][..] {
+            [reader] if value.kind == Kind::Computed && !self.kept[node.output.index()] => Some(reader),
+            _ => None,
+        }
+    }
+
+    /// Lets a node take what follows it.
+    pub fn grow(&mut self, root: usize) {
+        let node = &self.graph.nodes[root];
+        let value = &self.graph.values[node.output.index()];
+        if self.groups.takes(root) || value.kind != Kind::Computed || value.dtype != DType::F32 {
+            return;
+        }
+        let group = self.grown(Group { nodes: vec![root], root, ..Group::default() });
+        if group.nodes.len() > 1 {
+            self.groups.add(group);
+        }
+    }
+
+    fn grown(&self, mut group: Group) -> Group {
+        let mut best = group.clone();
+        while let Some(wider) = self.next_reader(&group).and_then(|next| self.with(&group, next)) {
+            group = wider;
+            // A copy at the end moves nothing that it would not move by itself.
+            let last = group.nodes.last().map(|&at| self.graph.nodes[at].op);
+            if last != Some(Op::Copy) {
+                best = group.clone();
+            }
+            if group.rotation.is_some() {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The first node outside that reads a value of the group.
+    fn next_reader(&self, group: &Group) -> Option<usize> {
+        let values = group.nodes.iter().map(|&at| self.graph.nodes[at].output.index());
+        let outside = |readers: &Vec<usize>| readers.iter().copied().find(|at| !group.nodes.contains(at));
+        values.filter_map(|value| outside(&self.readers[value])).min()
+    }
+
+    /// The group with one more node at its end, and with elementwise nodes that work for it alone.
+    fn with(&self, group: &Group, next: usize) -> Option<Group> {
+        let graph = self.graph;
+        let mut nodes = group.nodes.clone();
+        if matches!(graph.nodes[next].op, Op::Rope(_)) {
+            nodes.push(next);
+            return self.fits(Group { rotation: Some(next), ..group.of(nodes) });
+        }
+        let mut added = vec![next];
+        for input in &graph.nodes[next].inputs {
+            let value = &graph.values[input.value.index()];
+            if value.kind == Kind::External || nodes.iter().any(|&at| graph.nodes[at].output == input.value) {
+                continue;
+            }
+            let Some(maker) = self.makers[input.value.index()] else { continue };
+            let of_extras = graph.nodes[maker].op.row().family == Family::Elementwise;
+            if of_extras && self.only_reader(maker) == Some(next) && !self.groups.takes(maker) {
+                added.push(maker);
+            }
+        }
+        // With the nodes that work for it, or without them.
+        while !added.is_empty() {
+            nodes.truncate(group.nodes.len());
+            nodes.extend(&added);
+            nodes.sort_unstable();
+            if let Some(wider) = self.fits(group.of(nodes.clone())) {
+                return Some(wider);
+            }
+            nodes.clone_from(&group.nodes);
+            added.pop().filter(|_| !added.is_empty())?;
+        }
+        None
+    }
+
+    /// Whether an update can run behind a later node: nobody in between reads or changes what it writes, or changes what it reads.
+    fn can_wait(&self, update: usize, behind: usize) -> bool {
+        let node = &self.graph.nodes[update];
+        let within = |nodes: &[usize]| nodes.iter().any(|&at| update < at && at <= behind);
+        let written = node.updates.iter().chain([&node.output]);
+        let read = node.inputs.iter().map(|input| &input.value);
+        !self.groups.takes(update)
+            && !written.clone().any(|id| within(&self.readers[id.index()]))
+            && !written.chain(read).any(|id| self.updates.get(id).is_some_and(|nodes| within(nodes)))
+    }
+
+    /// The group with what it has to store, if it can run as one.
+    fn fits(&self, group: Group) -> Option<Group> {
+        let graph = self.graph;
+        let (&last, before) = group.nodes.split_last()?;
+        let (mut stored, mut after) = (Vec::new(), Vec::new());
+        for &at in &group.nodes {
+            let node = &graph.nodes[at];
+            let value = &graph.values[node.output.index()];
+            let takes = group.kernel().chain(group.rotation).any(|part| part == at)
+                || matches!(node.op.row().family, Family::Elementwise)
+                || node.op == Op::Copy;
+            if !takes || value.kind != Kind::Computed || value.dtype != DType::F32 || self.groups.takes(at) {
+                return None;
+            }
+            // What changes something that a node reads, between its own place and the group's, has to wait.
+            for input in &node.inputs {
+                let changes = self.updates.get(&input.value).into_iter().flatten();
+                after.extend(changes.copied().filter(|&by| at < by && by < last));
+            }
+        }
+        for &at in before {
+            let id = graph.nodes[at].output;
+            let mut outside = self.readers[id.index()].iter().filter(|reader| !group.nodes.contains(reader)).peekable();
+            if outside.peek().is_some() || self.kept[id.index()] {
+                stored.push(id);
+            }
+            if outside.any(|&reader| reader < last) {
+                return None;
+            }
+        }
+        after.sort_unstable();
+        after.dedup();
+        if !after.iter().all(|&update| self.can_wait(update, last)) {
+            return None;
+        }
+        let group = Group { stored, after, ..group };
+        let Epilogue { steps, extras, .. } = Assembled::of(graph, &group)?.fused.epilogue;
+        // A kernel that rotates has operands for positions and factors, whether there are factors or not.
+        let angles = if group.rotation.is_some() { 2 } else { 0 };
+        let others = group.products().map(|at| graph.nodes[at].inputs.len()).sum::<usize>() + angles + 1;
+        let room = kernels::most_operands(self.limits).checked_sub(others)?.min(kernels::MAX_EXTRAS);
+        let rotates = self.fusion == Fusion::All && can_rotate(&graph.nodes[group.root]);
+        let fits = steps.len() <= kernels::MAX_STEPS && extras <= room && (group.rotation.is_none() || rotates);
+        fits.then_some(group)
+    }
+}
+
+/// Whether the node's kernel can rotate its result.
+fn can_rotate(node: &Node) -> bool {
+    is_product(node) || matches!(node.op, Op::RmsNorm { .. })
+}
+
+fn is_product(node: &Node) -> bool {
+    node.op.row().family == Family::Gemm
+}
+
+/// Elements that a product sums over.
+fn depth(node: &Node) -> u32 {
+    node.inputs[0].shape[usize::from(node.op == Op::OutProd)]
+}
+
+/// Whether a kernel other than an elementwise one takes an epilogue.
+pub(super) fn is_root(node: &Node) -> bool {
+    match node.op.row().family {
+        Family::Gemm | Family::Rope | Family::RepeatBack => true,
+        Family::Rows => node.op != Op::ArgMax,
+        Family::Elementwise | Family::Copy | Family::Gather | Family::CrossEntropy | Family::Optimizer => false,
+    }
+}

@@ -9,7 +9,7 @@ pub use tensor::Tensor;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::device::{Limits, Profile};
+use crate::device::{Limits, PRESETS, Preset, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
@@ -34,11 +34,12 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
-    /// Options from `FBL_STORAGE`, `FBL_POLICY` and `FBL_BUDGET`, and those of [`GpuOptions::from_env`].
+    /// Options from `FBL_STORAGE`, `FBL_POLICY`, `FBL_PROFILE`, `FBL_SELECTOR` and `FBL_BUDGET`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
         let storage = from_var("FBL_STORAGE")?.unwrap_or_default();
         let policy = from_var("FBL_POLICY")?.unwrap_or_default();
         let plan = PlanOptions { storage, policy, ..PlanOptions::default() };
+        let selection = selection(from_var("FBL_PROFILE")?, from_var("FBL_SELECTOR")?)?;
         let budget = from_var("FBL_BUDGET")?;
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
@@ -46,7 +47,34 @@ impl EngineOptions {
             // The layer sees hazards within one command buffer only.
             tape.steps_per_buffer = usize::MAX;
         }
-        Ok(Self { gpu, plan, selection: None, budget, tape })
+        Ok(Self { gpu, plan, selection, budget, tape })
+    }
+}
+
+/// How layouts are selected on a machine whose profile is named: along chains unless another selector is.
+fn selection(
+    machine: Option<Machine>,
+    selector: Option<Selector>,
+) -> Result<Option<(Selector, &'static Profile)>, Error> {
+    match (machine, selector) {
+        (None, Some(selector)) if selector != Selector::Rule => {
+            let why = "nothing is known of the device's speed; name its preset in FBL_PROFILE".into();
+            Err(Error::Option { name: "FBL_SELECTOR", why })
+        }
+        (machine, selector) => Ok(machine.map(|Machine(profile)| (selector.unwrap_or(Selector::ChainDp), profile))),
+    }
+}
+
+/// What a machine that is known by name does.
+struct Machine(&'static Profile);
+
+impl std::str::FromStr for Machine {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let profile = Preset::find(name).and_then(|preset| preset.profile.as_ref());
+        let known = || PRESETS.iter().filter(|preset| preset.profile.is_some()).map(|preset| preset.name);
+        profile.map(Self).ok_or_else(|| format!("{name:?} is not one of {}", known().collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -239,5 +267,24 @@ impl Footprint for DeviceMemory<'_> {
 
     fn block(&self, bytes: u64) -> Result<u64, String> {
         self.0.arena_bytes(bytes).map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_named_to_select_for_it() {
+        let machine = |name: &str| name.parse::<Machine>().map(Some);
+        let selected = selection(machine("h200").unwrap(), None).unwrap().map(|(selector, _)| selector);
+        assert_eq!(selected, Some(Selector::ChainDp));
+        let by_rule = selection(machine("adreno-830").unwrap(), Some(Selector::Rule)).unwrap().map(|(s, _)| s);
+        assert_eq!(by_rule, Some(Selector::Rule));
+        assert!(selection(None, None).unwrap().is_none() && selection(None, Some(Selector::Rule)).unwrap().is_none());
+        let unknown = machine("vulkan-minimum").err().unwrap();
+        assert!(unknown.contains("adreno-830") && !unknown.contains(", vulkan-minimum"), "{unknown}");
+        let refused = selection(None, Some(Selector::Pbqp)).unwrap_err().to_string();
+        assert!(refused.contains("FBL_SELECTOR") && refused.contains("FBL_PROFILE"), "{refused}");
     }
 }

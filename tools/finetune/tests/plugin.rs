@@ -54,10 +54,12 @@ fn every_policy_trains_alike() {
     let bench = Bench::new();
     std::fs::write(bench.path("input.gguf"), model("llama", Type::Q4_1)).unwrap();
     let want = losses(&bench, &[], DEVICE, "keep");
-    for policy in ["layout-reuse", "convert-always", "honest-rowmajor", "rtile"] {
-        let got = losses(&bench, &[("FBL_POLICY", policy), ("FBL_VALIDATION", "sync")], DEVICE, "keep");
+    let policies =
+        ["layout-reuse", "convert-always", "fused-elementwise", "honest-rowmajor", "rtile", "rtile+maps", "full"];
+    for option in policies.map(|policy| ("FBL_POLICY", policy)).into_iter().chain([("FBL_PROFILE", "lavapipe")]) {
+        let got = losses(&bench, &[option, ("FBL_VALIDATION", "sync")], DEVICE, "keep");
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
-            assert!((got - want).abs() / want <= 1e-4, "{policy} step {}: {got} {want}", step + 1);
+            assert!((got - want).abs() / want <= 1e-4, "{option:?} step {}: {got} {want}", step + 1);
         }
     }
 }

@@ -9,7 +9,7 @@ pub use tensor::Tensor;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::device::{Limits, PRESETS, Preset, Profile};
+use crate::device::{Limits, Preset, Profile};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
@@ -72,9 +72,9 @@ impl std::str::FromStr for Machine {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let profile = Preset::find(name).and_then(|preset| preset.profile.as_ref());
-        let known = || PRESETS.iter().filter(|preset| preset.profile.is_some()).map(|preset| preset.name);
-        profile.map(Self).ok_or_else(|| format!("{name:?} is not one of {}", known().collect::<Vec<_>>().join(", ")))
+        let known = || Preset::machines().map(|(preset, _)| preset.name).collect::<Vec<_>>().join(", ");
+        let found = Preset::machines().find(|(preset, _)| preset.name == name);
+        found.map(|(_, profile)| Self(profile)).ok_or_else(|| format!("{name:?} is not one of {}", known()))
     }
 }
 

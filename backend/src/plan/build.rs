@@ -21,7 +21,7 @@ use super::ladder::Ladder;
 use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{
-    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Size, Slot, Step, hazards, in_place, memory,
+    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Planner, Size, Slot, Step, hazards, in_place, memory,
 };
 use operands::{Found, Placed};
 
@@ -32,9 +32,7 @@ pub fn plan(
     options: PlanOptions,
     footprint: &impl Footprint,
 ) -> Result<Plan, PlanError> {
-    let groups = Groups::of(graph, limits, options.policy.fusion());
-    let ladder = Ladder::new(graph, options);
-    Draft::new(&ladder, &mut Lowerings::new(limits, options), &Layouts::default(), &groups)?.finish(footprint)
+    Planner::new(limits, options, None).plan(graph, footprint)
 }
 
 /// Whether a graph can be planned: the same walk as [`plan`], without memory.

@@ -9,6 +9,7 @@ mod search;
 use crate::device::Limits;
 use crate::graph::{Family, Graph, Operand, ValueId};
 
+use super::ladder::Ladder;
 pub(super) use assemble::{Assembled, Extra, Map};
 use search::{Search, is_root};
 
@@ -158,11 +159,12 @@ impl FromIterator<Group> for Groups {
 impl Groups {
     /// Products and kernels of rows take what follows them, the latest first: a sum then belongs to the product made last. What is
     /// left of elementwise nodes forms chains.
-    pub fn of(graph: &Graph, limits: &Limits, fusion: Fusion) -> Self {
-        let mut search = Search::new(graph, limits, fusion);
+    pub fn of(ladder: &Ladder<'_>, limits: &Limits, fusion: Fusion) -> Self {
         if fusion == Fusion::Off {
-            return search.groups;
+            return Self::default();
         }
+        let graph = ladder.graph();
+        let mut search = Search::new(ladder, limits, fusion);
         for root in (0..graph.nodes.len()).rev().filter(|&at| is_root(&graph.nodes[at])) {
             if fusion == Fusion::All {
                 search.pair(root);

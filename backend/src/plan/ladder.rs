@@ -41,12 +41,12 @@ pub(super) struct Ladder<'a> {
 
 impl<'a> Ladder<'a> {
     pub fn new(graph: &'a Graph, options: PlanOptions) -> Self {
-        let mut readers = vec![Vec::new(); graph.values.len()];
+        let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
         let mut changing = vec![false; graph.values.len()];
         let mut lane_axes: Vec<&[usize]> = vec![&[0]; graph.values.len()];
         for (at, node) in graph.nodes.iter().enumerate() {
             for input in &node.inputs {
-                let of: &mut Vec<usize> = &mut readers[input.value.index()];
+                let of = &mut readers[input.value.index()];
                 if of.last() != Some(&at) {
                     of.push(at);
                 }
@@ -67,6 +67,11 @@ impl<'a> Ladder<'a> {
     /// The graph.
     pub fn graph(&self) -> &'a Graph {
         self.graph
+    }
+
+    /// Nodes that read a value, each once, in order.
+    pub fn readers(&self, id: ValueId) -> &[usize] {
+        &self.readers[id.index()]
     }
 
     /// Whether a value outlives the run.

@@ -35,8 +35,8 @@ impl<'p> Planner<'p> {
             let selection = self.selection.as_ref().map(|(selector, tables)| (*selector, tables.profile()));
             *self = Self::new(self.lowerings.limits(), self.lowerings.options(), selection);
         }
-        let groups = Groups::of(graph, self.lowerings.limits(), self.lowerings.options().policy.fusion());
         let ladder = Ladder::new(graph, self.lowerings.options());
+        let groups = Groups::of(&ladder, self.lowerings.limits(), self.lowerings.options().policy.fusion());
         let rule = Draft::new(&ladder, &mut self.lowerings, &Layouts::default(), &groups)?;
         let chosen = match &mut self.selection {
             Some((selector, tables)) => tables.better(&ladder, &groups, &mut self.lowerings, *selector, &rule),

@@ -1,6 +1,6 @@
 //! What the comparisons hold fixed: the policy that the others are measured by, the training, the machines.
 
-use fblayout::device::{Limits, PRESETS, Preset, Profile};
+use fblayout::device::{Limits, Preset, Profile};
 use fblayout::graph::DType;
 use fblayout::plan::Policy;
 use fblayout_models::{Config, MODELS, Training};
@@ -58,16 +58,18 @@ impl Machine {
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        let machine = |preset: &'static Preset| {
-            let profile = preset.profile.as_ref()?;
-            Some(Self { name: preset.name, limits: preset.limits.complete(&Limits::USUAL), profile })
-        };
-        PRESETS.iter().filter_map(machine)
+        Preset::machines().map(|(preset, profile)| Self {
+            name: preset.name,
+            limits: preset.limits.complete(&Limits::USUAL),
+            profile,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use fblayout::device::PRESETS;
+
     use super::*;
 
     #[test]

@@ -57,6 +57,11 @@ impl Preset {
     pub fn find(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
+
+    /// Those that are machines, with what each does.
+    pub fn machines() -> impl Iterator<Item = (&'static Self, &'static Profile)> {
+        PRESETS.iter().filter_map(|preset| Some((preset, preset.profile.as_ref()?)))
+    }
 }
 
 /// Lines of 64 bytes in the order of Morton: blocks of 16 by 16 texels on Mali (docs.mesa3d.org, drivers/panfrost/tiling), of

@@ -7,46 +7,37 @@ use crate::graph::{Binary, DType, Family, Graph, Kind, Node, Op, ValueId};
 use crate::kernels::{self, Epilogue};
 
 use super::{Assembled, Fusion, Group, Groups, Second};
+use crate::plan::ladder::Ladder;
 
 /// Looks for groups, each node in at most one.
 pub(super) struct Search<'a> {
     graph: &'a Graph,
+    /// Who reads a value, and whether it outlives the run.
+    ladder: &'a Ladder<'a>,
     limits: &'a Limits,
     fusion: Fusion,
     /// The node that computes each value.
     makers: Vec<Option<usize>>,
-    /// Nodes that read each value, in order.
-    readers: Vec<Vec<usize>>,
     /// Nodes that update each external value.
     updates: FxHashMap<ValueId, Vec<usize>>,
-    /// Values that outlive the run.
-    kept: Vec<bool>,
     /// What was found.
     pub groups: Groups,
 }
 
 impl<'a> Search<'a> {
     /// Nothing is found yet.
-    pub fn new(graph: &'a Graph, limits: &'a Limits, fusion: Fusion) -> Self {
-        let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
+    pub fn new(ladder: &'a Ladder<'a>, limits: &'a Limits, fusion: Fusion) -> Self {
+        let graph = ladder.graph();
         let mut updates: FxHashMap<ValueId, Vec<usize>> = FxHashMap::default();
         let mut makers = vec![None; graph.values.len()];
         for (at, node) in graph.nodes.iter().enumerate() {
-            for input in &node.inputs {
-                let readers = &mut readers[input.value.index()];
-                if readers.last() != Some(&at) {
-                    readers.push(at);
-                }
-            }
             makers[node.output.index()] = Some(at).filter(|_| node.updates.is_empty());
             let external = |id: &&ValueId| graph.values[id.index()].kind == Kind::External;
             for &id in node.updates.iter().chain([&node.output]).filter(external) {
                 updates.entry(id).or_default().push(at);
             }
         }
-        let mut kept = vec![false; graph.values.len()];
-        graph.kept.iter().for_each(|id| kept[id.index()] = true);
-        Self { graph, limits, fusion, makers, readers, updates, kept, groups: Groups::default() }
+        Self { graph, ladder, limits, fusion, makers, updates, groups: Groups::default() }
     }
 
     /// A sum of two products that nobody else reads: the longer one is the root, the other one runs beside it.
@@ -97,8 +88,8 @@ impl<'a> Search<'a> {
     fn only_reader(&self, at: usize) -> Option<usize> {
         let node = &self.graph.nodes[at];
         let value = &self.graph.values[node.output.index()];
-        match self.readers[node.output.index()][..] {
-            [reader] if value.kind == Kind::Computed && !self.kept[node.output.index()] => Some(reader),
+        match *self.ladder.readers(node.output) {
+            [reader] if value.kind == Kind::Computed && !self.ladder.is_kept(node.output) => Some(reader),
             _ => None,
         }
     }
@@ -134,23 +125,21 @@ impl<'a> Search<'a> {
 
     /// The first node outside that reads a value of the group.
     fn next_reader(&self, group: &Group) -> Option<usize> {
-        let values = group.nodes.iter().map(|&at| self.graph.nodes[at].output.index());
-        let outside = |readers: &Vec<usize>| readers.iter().copied().find(|at| !group.nodes.contains(at));
-        values.filter_map(|value| outside(&self.readers[value])).min()
+        let readers = group.nodes.iter().map(|&at| self.ladder.readers(self.graph.nodes[at].output));
+        readers.filter_map(|readers| readers.iter().copied().find(|at| !group.nodes.contains(at))).min()
     }
 
     /// The group with one more node at its end, and with elementwise nodes that work for it alone.
     fn with(&self, group: &Group, next: usize) -> Option<Group> {
         let graph = self.graph;
-        let mut nodes = group.nodes.clone();
         if matches!(graph.nodes[next].op, Op::Rope(_)) {
-            nodes.push(next);
+            let nodes = [&group.nodes[..], &[next]].concat();
             return self.fits(Group { rotation: Some(next), ..group.of(nodes) });
         }
         let mut added = vec![next];
         for input in &graph.nodes[next].inputs {
             let value = &graph.values[input.value.index()];
-            if value.kind == Kind::External || nodes.iter().any(|&at| graph.nodes[at].output == input.value) {
+            if value.kind == Kind::External || group.nodes.iter().any(|&at| graph.nodes[at].output == input.value) {
                 continue;
             }
             let Some(maker) = self.makers[input.value.index()] else { continue };
@@ -161,14 +150,12 @@ impl<'a> Search<'a> {
         }
         // With the nodes that work for it, or without them.
         while !added.is_empty() {
-            nodes.truncate(group.nodes.len());
-            nodes.extend(&added);
+            let mut nodes = [&group.nodes[..], &added].concat();
             nodes.sort_unstable();
-            if let Some(wider) = self.fits(group.of(nodes.clone())) {
+            if let Some(wider) = self.fits(group.of(nodes)) {
                 return Some(wider);
             }
-            nodes.clone_from(&group.nodes);
-            added.pop().filter(|_| !added.is_empty())?;
+            added.pop();
         }
         None
     }
@@ -180,7 +167,7 @@ impl<'a> Search<'a> {
         let written = node.updates.iter().chain([&node.output]);
         let read = node.inputs.iter().map(|input| &input.value);
         !self.groups.takes(update)
-            && !written.clone().any(|id| within(&self.readers[id.index()]))
+            && !written.clone().any(|id| within(self.ladder.readers(*id)))
             && !written.chain(read).any(|id| self.updates.get(id).is_some_and(|nodes| within(nodes)))
     }
 
@@ -206,8 +193,8 @@ impl<'a> Search<'a> {
         }
         for &at in before {
             let id = graph.nodes[at].output;
-            let mut outside = self.readers[id.index()].iter().filter(|reader| !group.nodes.contains(reader)).peekable();
-            if outside.peek().is_some() || self.kept[id.index()] {
+            let mut outside = self.ladder.readers(id).iter().filter(|reader| !group.nodes.contains(reader)).peekable();
+            if outside.peek().is_some() || self.ladder.is_kept(id) {
                 stored.push(id);
             }
             if outside.any(|&reader| reader < last) {

@@ -2,13 +2,10 @@
 
 use crate::device::{Limits, Profile};
 use crate::graph::{Graph, ValueId};
-use crate::plan::build::Draft;
-use crate::plan::fusion::Groups;
-use crate::plan::ladder::Ladder;
 use crate::plan::lowering::Lowerings;
 use crate::plan::{Objective, PlanError, PlanOptions};
 
-use super::{Instance, Layouts, Selector, Tables, Tile};
+use super::{Selecting, Selector, Tables, Tile};
 
 /// The tiles that a tensor could have.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -38,10 +35,7 @@ impl Choice {
         values: &[ValueId],
     ) -> Result<Vec<Option<Self>>, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
-        let groups = Groups::of(graph, limits, options.policy.fusion());
-        let ladder = Ladder::new(graph, options);
-        let draft = Draft::new(&ladder, &mut lowerings, &Layouts::default(), &groups)?;
-        let instance = Instance::new(&ladder, &groups, draft.steps(), &mut lowerings, &mut tables)?;
+        let Selecting(instance) = Selecting::new(graph, &mut lowerings, &mut tables)?;
         let (problem, assignment) = (&instance.problem, selector.solve(&instance.problem).assignment);
         let choice = |&value: &ValueId| {
             let at = instance.variable(value)?;

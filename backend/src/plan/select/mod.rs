@@ -183,8 +183,8 @@ pub(super) struct Selecting(Instance);
 impl Selecting {
     /// Reads the problem off a graph.
     pub fn new(graph: &Graph, lowerings: &mut Lowerings, tables: &mut Tables<'_>) -> Result<Self, PlanError> {
-        let groups = Groups::of(graph, lowerings.limits(), lowerings.options().policy.fusion());
         let ladder = Ladder::new(graph, lowerings.options());
+        let groups = Groups::of(&ladder, lowerings.limits(), lowerings.options().policy.fusion());
         let rule = Draft::new(&ladder, lowerings, &Layouts::default(), &groups)?;
         Instance::new(&ladder, &groups, rule.steps(), lowerings, tables).map(Self)
     }
@@ -252,11 +252,7 @@ impl Selection {
         selector: Selector,
     ) -> Result<Self, PlanError> {
         let (mut lowerings, mut tables) = (Lowerings::new(limits, options), Tables::new(profile));
-        let groups = Groups::of(graph, limits, options.policy.fusion());
-        let ladder = Ladder::new(graph, options);
-        let draft = Draft::new(&ladder, &mut lowerings, &Layouts::default(), &groups)?;
-        let Instance { problem, rule, .. } =
-            Instance::new(&ladder, &groups, draft.steps(), &mut lowerings, &mut tables)?;
+        let Selecting(Instance { problem, rule, .. }) = Selecting::new(graph, &mut lowerings, &mut tables)?;
         let solved = Selector::ALL.map(|(_, selector)| (selector, selector.solve(&problem)));
         // Sums of the same numbers in another order differ in the last digit: no bound is above what was found.
         let found = solved.iter().map(|(_, s)| s.cost).fold(f64::INFINITY, f64::min);

@@ -5,14 +5,20 @@ use crate::graph::{
     Array, Binary, Contents, DType, Desc, Graph, Op, Operand, Rope, RopeMode, Unary, ValueId, eval, oracle,
 };
 use crate::kernels::Source;
+use crate::plan::PlanOptions;
 use crate::plan::fusion::{Assembled, Extra, Fusion, Group, Groups, Map};
+use crate::plan::ladder::Ladder;
 
 const ADD: Op = Op::Binary(Binary::Add);
 const MUL: Op = Op::Binary(Binary::Mul);
 
 fn groups(graph: &Graph) -> Groups {
     graph.verify().unwrap();
-    Groups::of(graph, &Limits::for_tests(), Fusion::All)
+    grouped(graph, Fusion::All)
+}
+
+fn grouped(graph: &Graph, fusion: Fusion) -> Groups {
+    Groups::of(&Ladder::new(graph, PlanOptions::default()), &Limits::for_tests(), fusion)
 }
 
 /// The names of the nodes that run at each place, in order.
@@ -259,7 +265,7 @@ fn heads_are_rotated_where_they_are_computed() {
     assert_eq!(places(&graph(1)), [["y", "biased", "q"]]);
     assert_eq!(check(&graph(1), filled(&graph(1), &mut 4)), 2);
     assert_eq!(places(&graph(2)), [vec!["y", "biased"], vec!["q"]]);
-    let elementwise = Groups::of(&graph(1), &Limits::for_tests(), Fusion::Elementwise);
+    let elementwise = grouped(&graph(1), Fusion::Elementwise);
     assert_eq!(elementwise.at(1).unwrap().nodes, [0, 1]);
 }
 

@@ -9,7 +9,7 @@ fn assert_sample(storage: StorageChoice, clamp: &str, step: usize) {
     let clamp = LimitsClamp::parse(clamp).expect("a clamp");
     let device = VulkanDevice::open_with(PlanOptions { storage, ..PlanOptions::default() }, Some(clamp))
         .expect("a Vulkan device");
-    for family in cases::FAMILIES {
+    for family in cases::families() {
         let failures = check_all(&device, cases::of(family).iter().step_by(step));
         let lines: Vec<String> = failures.iter().map(|f| format!("{storage:?} {f}")).collect();
         assert!(lines.is_empty(), "{} cases fail\n{}", lines.len(), lines.join("\n"));

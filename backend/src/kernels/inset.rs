@@ -77,7 +77,7 @@ fn scatter(call: Call<'_>, inset: Inset, shader: &'static str, how: How) -> Resu
     let layout = layout.map_err(|e| Refusal(e.to_string()))?;
     let buffer = Operand { storage: StorageKind::Buffer, ..output.clone() };
     let texels =
-        |storage: StorageKind| Operand { dtype: DType::I32, view: layout.view(), storage, pitch: output.pitch };
+        |storage: StorageKind| Operand { dtype: DType::I32, view: layout.view(), flat: false, storage, pitch: output.pitch };
     let (image, words) = (texels(output.storage), texels(StorageKind::Buffer));
     let moved = |from: Arg, of: &Operand, to: Arg, into: &Operand| -> Result<Dispatch, Refusal> {
         call.builder("copy")?

@@ -135,6 +135,14 @@ impl Lowerings {
         Ok(self.place(operand))
     }
 
+    /// A window of any strides over the elements of a place, by their numbers, or why those do not tell where the elements are.
+    pub fn flat(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        let graph::Operand { shape, strides, offset, .. } = window;
+        let flat = kernels::flat(self.operand(place), shape, strides, *offset).map_err(|refusal| refusal.0)?;
+        kernels::takes(&flat).map_err(|refusal| refusal.0)?;
+        Ok(self.place(flat))
+    }
+
     /// [`kernels::lower`] at these places.
     pub fn lower(
         &mut self,

@@ -25,6 +25,20 @@ pub struct Program {
     recorded: Option<engine::Program>,
 }
 
+impl Link {
+    /// The engine itself, for what only tests ask.
+    #[cfg(test)]
+    pub fn engine(&self) -> &engine::Engine {
+        &self.0
+    }
+
+    /// What the validation layer said so far.
+    #[cfg(test)]
+    pub fn validation_messages(&self) -> Vec<String> {
+        self.0.gpu().validation_messages()
+    }
+}
+
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

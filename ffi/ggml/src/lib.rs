@@ -31,4 +31,6 @@ pub mod translate;
 #[cfg(test)]
 mod border_tests;
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod testing;

@@ -115,7 +115,11 @@ impl Gpu {
     /// Device memory in use and free.
     pub fn memory(&self) -> MemoryUse {
         let limit = self.device.limits.heap_bytes;
-        MemoryUse { in_use: self.device.budget.in_use(), limit, free: free_bytes(&self.device.instance, &self.device.adapter) }
+        MemoryUse {
+            in_use: self.device.budget.in_use(),
+            limit,
+            free: free_bytes(&self.device.instance, &self.device.adapter),
+        }
     }
 
     /// A buffer of `width` x `height` texels, zero, with pitch `width`.

@@ -31,6 +31,10 @@ pub mod translate;
 #[cfg(test)]
 mod border_tests;
 #[cfg(test)]
+mod device_tests;
+#[cfg(test)]
+mod hazard_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod testing;

@@ -1,11 +1,12 @@
 //! Random hosts: whatever one does with buffers, tensors, copies and graphs, its bytes are those of arrays on which the same is done.
 //! On an engine made of oracles, and on the Vulkan device present.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use crate::abi::*;
 use crate::engine::Engine;
@@ -64,18 +65,52 @@ type Pick = (usize, Seen);
 
 #[derive(Clone, Debug)]
 enum Action {
-    Set { pick: Pick, at: usize, len: usize, seed: u8 },
-    SetAll { pick: usize, seed: u8 },
-    Get { pick: Pick, at: usize, len: usize },
-    Memset { pick: Pick, at: usize, len: usize, value: u8 },
-    Clear { buffer: usize, value: u8 },
-    Copy { from: Pick, to: Pick },
+    Set {
+        pick: Pick,
+        at: usize,
+        len: usize,
+        seed: u8,
+    },
+    SetAll {
+        pick: usize,
+        seed: u8,
+    },
+    Get {
+        pick: Pick,
+        at: usize,
+        len: usize,
+    },
+    Memset {
+        pick: Pick,
+        at: usize,
+        len: usize,
+        value: u8,
+    },
+    Clear {
+        buffer: usize,
+        value: u8,
+    },
+    Copy {
+        from: Pick,
+        to: Pick,
+    },
     /// Other roots over the same bytes, after a reset where the buffer is a compute buffer.
-    Carve { buffer: usize, carving: usize },
+    Carve {
+        buffer: usize,
+        carving: usize,
+    },
     /// The structure of a persistent tensor once more, as when a graph is duplicated.
-    Clone { pick: usize },
-    Free { buffer: usize, carving: usize },
-    Compute { steps: Vec<Step>, end: End },
+    Clone {
+        pick: usize,
+    },
+    Free {
+        buffer: usize,
+        carving: usize,
+    },
+    Compute {
+        steps: Vec<Step>,
+        end: End,
+    },
 }
 
 /// How the nodes of a graph are computed.
@@ -108,8 +143,13 @@ fn seen() -> impl Strategy<Value = Seen> {
 fn action() -> impl Strategy<Value = Action> {
     let pick = || (0..64_usize, seen());
     let part = || (pick(), 0..512_usize, 0..256_usize, any::<u8>());
-    let step = (0..5_u8, pick(), pick(), 0..64_usize, any::<bool>())
-        .prop_map(|(op, a, b, into, linked)| Step { op, a, b, into, linked });
+    let step = (0..5_u8, pick(), pick(), 0..64_usize, any::<bool>()).prop_map(|(op, a, b, into, linked)| Step {
+        op,
+        a,
+        b,
+        into,
+        linked,
+    });
     let end = prop_oneof![Just(End::Whole), Just(End::Named), Just(End::Twice), Just(End::Singly)];
     prop_oneof![
         3 => part().prop_map(|(pick, at, len, seed)| Action::Set { pick, at, len, seed }),
@@ -147,6 +187,10 @@ struct Machine<E: Engine> {
     devices: Vec<Plugin<E>>,
     buffers: Vec<Held>,
     uid: u64,
+    /// Nodes computed, by op and by whether they were linked.
+    nodes: [[u32; 2]; 5],
+    /// Named graphs computed twice.
+    twice: u32,
 }
 
 /// What a node computes and from what, so that it can be computed again.
@@ -177,7 +221,7 @@ impl<E: Engine> Machine<E> {
     /// Two buffers on the first device, the second of them a compute buffer, and one on the last.
     fn new(registry: &'static Registry<E>) -> Self {
         let devices: Vec<_> = (0..registry.devices().len()).map(|index| Plugin::on(registry, index)).collect();
-        let mut machine = Self { buffers: Vec::new(), uid: 0, devices };
+        let mut machine = Self { buffers: Vec::new(), uid: 0, nodes: Default::default(), twice: 0, devices };
         for (device, usage) in [(0, 0), (0, USAGE_COMPUTE), (machine.devices.len() - 1, 0)] {
             let held = machine.allocate(device, usage);
             machine.buffers.push(held);
@@ -419,6 +463,7 @@ impl<E: Engine> Machine<E> {
         nodes.extend(views.copied().collect::<Vec<_>>());
         nodes.push(node);
         self.store(node, &numbers);
+        self.nodes[usize::from(step.op)][usize::from(step.linked)] += 1;
         Some(Node { op: step.op, a: va, b: vb, out: node })
     }
 
@@ -443,6 +488,7 @@ impl<E: Engine> Machine<E> {
         let graph = self.devices[0].world.graph(&handles, uid);
         prop_assert_eq!(self.devices[0].run(graph), STATUS_SUCCESS);
         if end == End::Twice && nodes.iter().all(|node| self.survives(node)) && self.simulate(&nodes) {
+            self.twice += 1;
             prop_assert_eq!(self.devices[0].run(graph), STATUS_SUCCESS);
         }
         if uid != 0 {
@@ -483,7 +529,8 @@ impl<E: Engine> Machine<E> {
         let last = *handles.last().expect("a node");
         let kept = |&&handle: &&Handle| handle == last || !uses.contains_key(&handle);
         let kept: Vec<Handle> = handles.iter().filter(kept).map(|&handle| root(handle)).collect();
-        for slot in self.buffers.iter_mut().filter(|held| held.usage == USAGE_COMPUTE).flat_map(|held| &mut held.slots) {
+        for slot in self.buffers.iter_mut().filter(|held| held.usage == USAGE_COMPUTE).flat_map(|held| &mut held.slots)
+        {
             slot.roots.retain(|root| !handles.contains(root) || kept.contains(root));
         }
     }
@@ -526,34 +573,40 @@ fn pattern(type_id: i32, seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| if type_id == F32 { float(i) } else { any(i) }).collect()
 }
 
-fn behaves<E: Engine>(registry: &'static Registry<E>, actions: &[Action]) -> Result<(), TestCaseError> {
-    let mut machine = Machine::new(registry);
-    for action in actions {
-        machine.apply(action)?;
-    }
-    machine.check_all()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(384))]
-
-    #[test]
-    fn buffers_are_arrays_of_bytes_on_oracles(actions in prop::collection::vec(action(), 1..40)) {
-        static REGISTRY: OnceLock<&'static Registry<OracleEngine>> = OnceLock::new();
-        behaves(REGISTRY.get_or_init(|| Registry::new(host(), "")), &actions)?;
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
-    #[test]
-    fn buffers_are_arrays_of_bytes_on_the_device(actions in prop::collection::vec(action(), 1..40)) {
-        static REGISTRY: OnceLock<&'static Registry<Link>> = OnceLock::new();
-        let registry = REGISTRY.get_or_init(|| Registry::new(host(), "0,0"));
-        behaves(registry, &actions)?;
-        for device in registry.devices() {
-            prop_assert_eq!(device.engine().map(|engine| engine.validation_messages()), Ok(Vec::new()));
+/// Runs so many random hosts on a registry; each op must have been computed `least` times in each way.
+fn behaves<E: Engine>(registry: &'static Registry<E>, cases: u32, least: u32) {
+    let seen = RefCell::new(([[0; 2]; 5], 0));
+    let hosts = prop::collection::vec(action(), 1..40);
+    let outcome = TestRunner::new(ProptestConfig::with_cases(cases)).run(&hosts, |actions| {
+        let mut machine = Machine::new(registry);
+        for action in &actions {
+            machine.apply(action)?;
         }
+        machine.check_all()?;
+        let (nodes, twice) = &mut *seen.borrow_mut();
+        for (sum, n) in nodes.iter_mut().flatten().zip(machine.nodes.iter().flatten()) {
+            *sum += n;
+        }
+        *twice += machine.twice;
+        Ok(())
+    });
+    if let Err(why) = outcome {
+        panic!("{why}");
+    }
+    let (nodes, twice) = seen.into_inner();
+    assert!(nodes.iter().flatten().all(|&n| n >= least) && twice >= least, "{nodes:?} nodes, {twice} graphs again");
+}
+
+#[test]
+fn buffers_are_arrays_of_bytes_on_oracles() {
+    behaves(Registry::<OracleEngine>::new(host(), ""), 512, 64);
+}
+
+#[test]
+fn buffers_are_arrays_of_bytes_on_the_device() {
+    let registry = Registry::<Link>::new(host(), "0,0");
+    behaves(registry, 64, 4);
+    for device in registry.devices() {
+        assert_eq!(device.engine().expect("open").validation_messages(), [""; 0]);
     }
 }

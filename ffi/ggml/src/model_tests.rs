@@ -22,6 +22,7 @@ const MUL_MAT: i32 = 29;
 const SCALE: i32 = 32;
 const CPY: i32 = 34;
 const CONT: i32 = 35;
+const VIEW: i32 = 37;
 
 /// Bytes of a buffer.
 const SIZE: usize = 2048;
@@ -428,6 +429,9 @@ impl<E: Engine> Machine<E> {
         let (_, _, a) = self.root(step.a.0).filter(floats)?;
         let (_, _, b) = self.root(step.b.0).filter(floats)?;
         let (buffer, slot, of) = self.root(step.into).filter(floats)?;
+        // What a node of this graph changed is read through the node.
+        let changed = |of: Handle| nodes.iter().rfind(|&&node| root(node) == of && tensor(node).op != VIEW).copied();
+        let (a, b) = (changed(a).unwrap_or(a), changed(b).unwrap_or(b));
         let (va, vb) = (self.view(a, step.a.1), self.view(b, step.b.1));
         let (shape, numbers) = self.result(step.op, va, vb)?;
         let one = 1.0_f32.to_bits() as i32;
@@ -459,7 +463,7 @@ impl<E: Engine> Machine<E> {
             (false, false) => slot.roots.push(node),
             (false, true) => {}
         }
-        let views = sources.iter().filter(|&&source| tensor(source).op == 37 && !nodes.contains(&source));
+        let views = sources.iter().filter(|&&source| tensor(source).op == VIEW && !nodes.contains(&source));
         nodes.extend(views.copied().collect::<Vec<_>>());
         nodes.push(node);
         self.store(node, &numbers);

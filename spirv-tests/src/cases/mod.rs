@@ -6,6 +6,7 @@ mod elementwise;
 mod fused;
 mod gather;
 mod gemm;
+mod inset;
 mod optimizer;
 mod repeat;
 mod rope;
@@ -31,6 +32,7 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Inset => inset::cases(),
     }
 }
 
@@ -48,7 +50,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Inset];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

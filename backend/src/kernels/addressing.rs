@@ -3,9 +3,8 @@
 use super::StorageKind;
 use super::operand::{
     AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PADDED, PITCH, STORAGE,
-    TILE_SLOTS,
 };
-use crate::graph::{DType, Shape};
+use crate::graph::{DType, Form, Shape, TILE_SLOTS};
 use crate::layout::{Expr, LineShape, Ops};
 
 /// Where the elements of an operand are.
@@ -39,9 +38,8 @@ impl Addressing {
             }
             Some(fields)
         };
-        let dtypes = [DType::F32, DType::F16, DType::I32, DType::Q8_0, DType::Q4_1];
         Some(Self {
-            dtype: *dtypes.get(field(DTYPE)? as usize)?,
+            dtype: DType::of_code(field(DTYPE)?)?,
             storage: if field(STORAGE)? == 0 { StorageKind::Buffer } else { StorageKind::Image },
             pitch: field(PITCH)?,
             lane_axis: Some(field(LANE_AXIS)? as usize).filter(|&axis| axis < 4),
@@ -52,7 +50,7 @@ impl Addressing {
         })
     }
 
-    /// Texel of element (0, 0, 0, 0): its column and row.
+    /// Texel of element (0, 0, 0, 0): its column and row; of a type in blocks, the column counts those.
     pub fn origin(&self) -> [u32; 2] {
         self.origin
     }
@@ -69,7 +67,7 @@ impl Addressing {
         digits.into_iter().filter(|&(radix, _)| radix > 1).collect()
     }
 
-    /// First texel of the slot that holds an element: its column and row.
+    /// First texel of the slot that holds an element: its column and row. The first byte of a block is in it.
     pub fn texel(&self, index: [u32; 4]) -> [u32; 2] {
         let [mut x, mut y] = self.origin;
         for (axis, (i, fields)) in index.into_iter().zip(self.axes).enumerate() {
@@ -79,7 +77,15 @@ impl Addressing {
             x += x0 * d0 + x1 * d1 + x2 * d2;
             y += y0 * d0 + y1 * d1 + y2 * d2;
         }
-        [x, y]
+        [self.column(x), y]
+    }
+
+    /// Column of texels of what the digits along x count: texels, or blocks.
+    fn column(&self, x: u32) -> u32 {
+        match self.dtype.form() {
+            Form::Texel | Form::Tile { .. } => x,
+            Form::Block => (u64::from(x) * u64::from(self.dtype.block_bytes()) / 16) as u32,
+        }
     }
 
     /// The same in its storage's own geometry: a buffer is one row.
@@ -95,6 +101,11 @@ impl Addressing {
     /// order along both axes of the storage. What none of this depends on is left out, so that operands that lie alike there are equal.
     pub fn within(&self, reach: Shape, line: LineShape) -> Self {
         let mut cut = self.clone();
+        // Steps by blocks are no whole texels: nothing is left out but what is not reached.
+        if self.dtype.form() == Form::Block {
+            cut.extents = std::array::from_fn(|axis| self.extents[axis].min(reach[axis]));
+            return cut;
+        }
         // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
         let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
         for (axis, reach) in reach.into_iter().enumerate() {
@@ -169,7 +180,7 @@ impl Addressing {
     }
 
     /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
-    /// type they are the quants of every slot and the scales of every tile that has one of the slots.
+    /// type they are the quants of every slot and the scales of every tile that has one of the slots; of blocks, what their bytes fill.
     pub fn texels(&self, extents: Shape) -> u64 {
         let (mut slots, mut tiles) = (1, 1);
         let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
@@ -180,9 +191,10 @@ impl Addressing {
             slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));
             tiles *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > tile_width || y > 0))));
         }
-        match self.dtype.quant_texels() {
-            None => slots,
-            Some(quants) => slots * u64::from(quants) + tiles,
+        match self.dtype.form() {
+            Form::Texel => slots,
+            Form::Tile { quants } => slots * u64::from(quants) + tiles,
+            Form::Block => (slots * u64::from(self.dtype.block_bytes())).div_ceil(16),
         }
     }
 

@@ -71,6 +71,14 @@ impl<'a> Builder<'a> {
         Ok(self)
     }
 
+    /// Binds the next operand slot to blocks that are written in whole rows, or whole rows of tiles.
+    pub(super) fn written_blocks(mut self, arg: Arg, operand: &Operand) -> Result<Self, Refusal> {
+        operand.check_rows_of_blocks(arg)?;
+        self.constants.extend(constants(self.args.len() as u32, arg, operand)?);
+        self.args.push((arg, Access::Write));
+        Ok(self)
+    }
+
     /// Lets the grid cover the padded box of a further operand that is written.
     pub(super) fn covering(mut self, operand: &Operand) -> Self {
         self.covered = self.box_over(operand);
@@ -98,6 +106,13 @@ impl<'a> Builder<'a> {
     /// Sets a float constant.
     pub(super) fn set_f32(self, id: u32, value: f32) -> Self {
         self.set(id, value.to_bits())
+    }
+
+    /// One invocation per position of a box.
+    pub(super) fn positions(self, extents: Shape) -> Result<Dispatch, Refusal> {
+        let size = TEXEL_GROUP.min(self.largest_group());
+        let positions: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, positions.div_ceil(size.into()))
     }
 
     /// One invocation per texel of the padded box of `over`.

@@ -10,8 +10,10 @@ mod optimizer;
 mod repeat;
 mod rope;
 mod rows;
+mod stored;
 
 pub use fused::fused;
+pub use stored::{copied_blocks, stored};
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
 
 use fblayout::graph::{Family, Operand};

@@ -110,7 +110,7 @@ impl Builder<'_> {
         let value = self.get(input.value);
         let kind = kind_of(input, value);
         let whole = input.is_whole(&value.shape);
-        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
+        if whole || self.options.policy.absorbs(kind) || value.dtype.is_quantized() {
             self.window(input, label)
         } else {
             self.dense(input, label, "the policy reads no such view")
@@ -142,7 +142,7 @@ impl Builder<'_> {
     fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
         let Value { dtype, shape, .. } = *self.get(input.value);
         let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
-        if dtype.quant_texels().is_some() {
+        if dtype.is_quantized() {
             return Err(fail(why.to_owned()));
         }
         let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {

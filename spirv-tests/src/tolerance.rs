@@ -5,6 +5,8 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod functions;
+
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
@@ -73,6 +75,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Unary(Unary::Gelu) => {
             inputs[0].zip(out, |x, y| (gelu_gate_error(x) + 2.0 * U) * y.abs() + FLUSH * (1.0 + x.abs()))
         }
+        &Op::Unary(kind) => inputs[0].zip(out, |x, y| functions::value(kind, x, y)),
+        &Op::Gated(gate) => functions::gated(gate, inputs, out),
         Op::SiluBack => silu_back(inputs),
         Op::TanhBack => {
             // The square's rounding is relative to the square; the difference and the product round once each.

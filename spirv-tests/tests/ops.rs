@@ -32,6 +32,11 @@ fn elementwise() {
 }
 
 #[test]
+fn functions() {
+    assert_family(Family::Function);
+}
+
+#[test]
 fn copy_and_repeat() {
     assert_family(Family::Copy);
 }

@@ -129,7 +129,7 @@ pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, ROWS, Rope, RopeMode, Row, Unary};
+    use super::super::{Binary, DType, Gate, ROWS, Rope, RopeMode, Row, Unary};
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);
@@ -181,6 +181,24 @@ mod tests {
         ];
         for unary in [Unary::Silu, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
             table.push((Op::Unary(unary), vec![x], x, "FTD-C"));
+        }
+        let bounds = Unary::Clamp { min: -1.0, max: 1.0 };
+        let dependent =
+            [Unary::Abs, Unary::Relu, Unary::Sigmoid, Unary::Exp, Unary::Expm1, Unary::Softplus, Unary::Log];
+        for unary in dependent.into_iter().chain([Unary::Sin, Unary::Cos, bounds, Unary::LeakyRelu { slope: 0.1 }]) {
+            table.push((Op::Unary(unary), vec![x], x, "FTD-C"));
+        }
+        // Without a gradient, or with one that is zero.
+        let xielu = Unary::XIelu { alpha_n: 1.0, alpha_p: 1.0, beta: 0.5, eps: 0.0 };
+        let steps = [Unary::Sgn, Unary::Step, Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
+        let curves = [Unary::Elu, Unary::GeluQuick, Unary::HardSwish, Unary::HardSigmoid, Unary::GeluErf, xielu];
+        for unary in steps.into_iter().chain(curves) {
+            table.push((Op::Unary(unary), vec![x], x, "FTI-C"));
+        }
+        table.push((Op::Gated(Gate::ReGlu), vec![x, x], x, "FTD-C"));
+        let oai = Gate::SwiGluOai { alpha: 1.0, limit: 7.0 };
+        for gate in [Gate::GeGluErf, Gate::GeGluQuick, oai, Gate::SwiGluClamp { limit: 7.0 }] {
+            table.push((Op::Gated(gate), vec![x, x], x, "FTI-C"));
         }
         table
     }

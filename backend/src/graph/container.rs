@@ -1,6 +1,6 @@
 //! The graph that an engine compiles: values, the nodes that compute them, what must outlive a run.
 
-use super::{DType, Desc, Family, Op, Operand, Shape, ShapeError, infer};
+use super::{DType, Desc, Op, Operand, Shape, ShapeError, infer};
 
 /// Names a value of one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -329,7 +329,7 @@ impl Graph {
             if node.updates != [node.output] {
                 return fail("works in place and must name its output as updated");
             }
-            if node.op.row().family != Family::Elementwise {
+            if !node.op.row().family.is_by_element() {
                 return fail("works in place, which only elementwise ops can");
             }
         } else if !node.updates.is_empty() {

@@ -68,7 +68,7 @@ pub enum Binary {
 }
 
 /// Elementwise ops of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unary {
     /// x * sigmoid(x)
     Silu,
@@ -82,6 +82,93 @@ pub enum Unary {
     Tanh,
     /// GELU by its tanh approximation: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
     Gelu,
+    /// |x|
+    Abs,
+    /// -1, 0 or 1
+    Sgn,
+    /// 1 above 0, else 0
+    Step,
+    /// x above 0, else `exp(x) - 1`
+    Elu,
+    /// x above 0, else 0
+    Relu,
+    /// `1 / (1 + exp(-x))`
+    Sigmoid,
+    /// GELU by a sigmoid: `x sigmoid(1.702 x)`
+    GeluQuick,
+    /// `x` times its [`Unary::HardSigmoid`]
+    HardSwish,
+    /// `(x + 3) / 6` within 0 and 1
+    HardSigmoid,
+    /// exponential
+    Exp,
+    /// `exp(x) - 1`
+    Expm1,
+    /// `log(1 + exp(x))`
+    Softplus,
+    /// GELU as it is defined: `x / 2 (1 + erf(x / sqrt(2)))`
+    GeluErf,
+    /// `alpha_p x^2 + beta x` above 0, else `alpha_n (exp(min(x, eps)) - 1 - x) + beta x`; the parameters are those that ggml's
+    /// builder stores.
+    XIelu {
+        /// Factor of the exponential.
+        alpha_n: f32,
+        /// Factor of the square.
+        alpha_p: f32,
+        /// Slope at 0.
+        beta: f32,
+        /// Greatest exponent.
+        eps: f32,
+    },
+    /// Greatest integer that is not above x.
+    Floor,
+    /// Least integer that is not below x.
+    Ceil,
+    /// Nearest integer, halves away from 0.
+    Round,
+    /// The integer part.
+    Trunc,
+    /// natural logarithm
+    Log,
+    /// sine of an angle in radians
+    Sin,
+    /// cosine of an angle in radians
+    Cos,
+    /// x within two bounds
+    Clamp {
+        /// Lower bound.
+        min: f32,
+        /// Upper bound.
+        max: f32,
+    },
+    /// x above 0, else `slope x`
+    LeakyRelu {
+        /// Slope below 0.
+        slope: f32,
+    },
+}
+
+/// Gated units other than SwiGLU and GEGLU: operands gate g and up u.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gate {
+    /// `relu(g) u`
+    ReGlu,
+    /// `gelu(g) u` with [`Unary::GeluErf`]
+    GeGluErf,
+    /// `gelu(g) u` with [`Unary::GeluQuick`]
+    GeGluQuick,
+    /// `g sigmoid(alpha g) (1 + u)`, g at most the limit, u within the limit on either side
+    SwiGluOai {
+        /// Factor within the sigmoid.
+        alpha: f32,
+        /// Bound of the operands.
+        limit: f32,
+    },
+    /// `silu(g) u`, g at most the limit, u within the limit on either side
+    SwiGluClamp {
+        /// Bound of the operands.
+        limit: f32,
+    },
 }
 
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
@@ -112,6 +199,8 @@ pub enum Op {
     SwiGlu,
     /// Split GEGLU: `gelu(gate) * up`, with Gelu's approximation.
     GeGlu,
+    /// Another split gated unit.
+    Gated(Gate),
     /// `x / sqrt(mean(x^2) + eps)` along axis 0.
     RmsNorm {
         /// Added to the mean square.

@@ -6,6 +6,7 @@ mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
+mod functions;
 mod gather;
 mod gemm;
 mod in_place;
@@ -24,7 +25,9 @@ mod words;
 pub use addressing::Addressing;
 pub use constants::Constants;
 pub use dispatch::most_operands;
+pub(crate) use elementwise::code as step;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub(crate) use functions::selector as function;
 pub use in_place::works_in_place;
 pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
@@ -157,6 +160,8 @@ fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
         Op::MulMat | Op::OutProd => gemm::product(call, op),
+        Op::Gated(_) => functions::function(call, op),
+        Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)

@@ -228,7 +228,13 @@ impl Key {
         };
         let parameters = match *op {
             Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
+                Some((number, [a, b, c, d])) => {
+                    let [a, b, c, d, ..] = floats(&[a, b, c, d]);
+                    [1, number, a, b, c, d, 0, 0, 0, 0]
+                }
+                None => [0, kernels::step(op).unwrap_or_default(), 0, 0, 0, 0, 0, 0, 0, 0],
+            },
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),

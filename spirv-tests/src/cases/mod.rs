@@ -3,6 +3,7 @@
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod functions;
 mod fused;
 mod gather;
 mod gemm;
@@ -23,6 +24,7 @@ pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => gemm::cases(),
         Family::Elementwise => elementwise::cases(),
+        Family::Function => functions::cases(),
         Family::Copy => copy::cases(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
@@ -47,7 +49,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Function];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

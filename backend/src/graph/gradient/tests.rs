@@ -2,7 +2,7 @@
 //! elsewhere.
 
 use crate::graph::{
-    Array, Binary, Contents, DType, Desc, Graph, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Unary, ValueId,
+    Array, Binary, Contents, DType, Desc, Gate, Graph, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Unary, ValueId,
     elements, eval,
 };
 
@@ -178,7 +178,21 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
         let x = s.positive(shape);
         (s.node(Op::Unary(Unary::Sqrt), &[x]), vec![x])
     });
-    for op in [Op::SwiGlu, Op::GeGlu] {
+    let slope = Unary::LeakyRelu { slope: 0.25 };
+    let clamp = Unary::Clamp { min: -1.0, max: 0.5 };
+    let functions = [Unary::Abs, Unary::Sgn, Unary::Step, Unary::Relu, Unary::Sigmoid, Unary::Exp, Unary::Expm1];
+    let more = [Unary::Softplus, Unary::Sin, Unary::Cos, clamp, slope];
+    for op in functions.into_iter().chain(more).map(Op::Unary) {
+        example(&|s| {
+            let x = s.float(shape);
+            (s.node(op, &[x]), vec![x])
+        });
+    }
+    example(&|s| {
+        let x = s.positive(shape);
+        (s.node(Op::Unary(Unary::Log), &[x]), vec![x])
+    });
+    for op in [Op::SwiGlu, Op::GeGlu, Op::Gated(Gate::ReGlu)] {
         example(&|s| {
             let operands = [s.float(shape), s.float(shape)];
             (s.node(op, &operands), operands.to_vec())
@@ -360,7 +374,19 @@ fn ops_without_a_gradient_say_why() {
         (Op::ArgMax, 1, "its result is an index"),
         (Op::AdamW, 5, "it updates its operands in place"),
     ];
-    for (op, operands, why) in cases {
+    let steps = [Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
+    let xielu = Unary::XIelu { alpha_n: 1.0, alpha_p: 1.0, beta: 0.5, eps: 0.0 };
+    let functions = [Unary::Elu, Unary::GeluQuick, Unary::HardSwish, Unary::HardSigmoid, Unary::GeluErf, xielu];
+    let (alpha, limit) = (1.5, 7.0);
+    let oai = Gate::SwiGluOai { alpha, limit };
+    let gates = [Gate::GeGluErf, Gate::GeGluQuick, oai, Gate::SwiGluClamp { limit }];
+    let cases: Vec<(Op, usize, &str)> = cases
+        .into_iter()
+        .chain(steps.map(|kind| (Op::Unary(kind), 1, "it is flat wherever it has a derivative")))
+        .chain(functions.map(|kind| (Op::Unary(kind), 1, "ggml has no rule for it either")))
+        .chain(gates.map(|gate| (Op::Gated(gate), 2, "ggml has no rule for it either")))
+        .collect();
+    for &(op, operands, why) in &cases {
         let mut s = Scene::new(0);
         let mut inputs: Vec<Operand> = (0..operands).map(|_| s.float([4, 3, 1, 1])).collect();
         let name = op.row().name;
@@ -383,7 +409,7 @@ fn ops_without_a_gradient_say_why() {
         }
     }
     let refused = ROWS.iter().filter(|row| row.gradient.is_err()).map(|row| row.name);
-    let mut named = cases.map(|(op, ..)| op.row().name);
+    let mut named: Vec<_> = cases.iter().map(|(op, ..)| op.row().name).collect();
     let mut refused: Vec<_> = refused.collect();
     named.sort_unstable();
     refused.sort_unstable();

@@ -1,6 +1,7 @@
 //! What each op computes, in f64 and by definition; every kernel answers to these.
 
 pub(super) mod elementwise;
+pub(super) mod functions;
 pub(super) mod gemm;
 pub(super) mod loss;
 pub(super) mod moves;

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::{Access, Arg, Dispatch, Lowered, Operand, lower};
 use super::{home, limits};
-use crate::graph::{Binary, DType, Op, Rope, RopeMode, Shape, Unary};
+use crate::graph::{Binary, DType, Gate, Op, Rope, RopeMode, Shape, Unary};
 
 fn f32s(shape: Shape) -> Operand {
     home(DType::F32, shape, 4)
@@ -56,6 +56,8 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
     for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
         examples.push((Op::Binary(kind), vec![x(), f32s(row)], x()));
     }
+    examples.push((Op::Gated(Gate::GeGluErf), vec![x(), x()], x()));
+    examples.push((Op::Unary(Unary::Clamp { min: 0.0, max: 1.0 }), vec![x()], x()));
     for kind in [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
         examples.push((Op::Unary(kind), vec![x()], x()));
     }

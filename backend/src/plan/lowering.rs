@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -254,6 +254,10 @@ impl Key {
                 let [base, scale, ext, attn, fast, slow, ..] =
                     floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
                 [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
+            }
+            Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
+                let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
+                [a, b, c, d, s, t, u, v, offset, 0]
             }
             Op::MulMat
             | Op::OutProd

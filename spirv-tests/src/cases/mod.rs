@@ -7,6 +7,7 @@ mod functions;
 mod fused;
 mod gather;
 mod gemm;
+mod inset;
 mod optimizer;
 mod repeat;
 mod rope;
@@ -32,6 +33,7 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Inset => inset::cases(),
     }
 }
 
@@ -49,7 +51,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Function];
+pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

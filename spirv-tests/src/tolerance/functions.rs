@@ -1,6 +1,6 @@
 //! Functions of one element, and gated units.
 
-use super::{DIVIDE, FLUSH, U, exp, sigmoid, sigmoid_error};
+use super::{DIVIDE, FLUSH, U, exp, sigmoid};
 use fblayout::graph::{Array, Gate, Op, Unary, oracle};
 
 /// Tolerance of `y`, the function of `x`.
@@ -16,7 +16,7 @@ pub(super) fn value(kind: Unary, x: f64, y: f64) -> f64 {
         | Unary::Trunc
         | Unary::Clamp { .. } => 0.0,
         Unary::LeakyRelu { .. } => 2.0 * U * y.abs() + FLUSH,
-        Unary::Sigmoid => sigmoid_error(x) * y + FLUSH,
+        Unary::Sigmoid => scaled_sigmoid(1.0, x) * y + FLUSH,
         Unary::GeluQuick => (scaled_sigmoid(1.702, x) + U) * y.abs() + FLUSH * (1.0 + x.abs()),
         // A sum, a quotient and, for HardSwish, a product.
         Unary::HardSigmoid | Unary::HardSwish => (2.0 * U + DIVIDE) * y.abs() + FLUSH,
@@ -54,7 +54,7 @@ pub(super) fn value(kind: Unary, x: f64, y: f64) -> f64 {
     }
 }
 
-/// Relative error of `sigmoid(a x)`: a and the product are rounded.
+/// Relative error of `sigmoid(a x)`: a and the product are rounded; of the exponential's error what is its share of the sum.
 fn scaled_sigmoid(a: f64, x: f64) -> f64 {
     let z = a * x;
     (2.0 * U * z.abs() + exp(z)) * sigmoid(-z) + U + DIVIDE
@@ -94,7 +94,8 @@ pub(super) fn gated(gate: Gate, inputs: &[Array], out: &Array) -> Array {
         Gate::SwiGluOai { alpha, limit } => inputs[0].zip(out, |g, y| {
             (scaled_sigmoid(f64::from(alpha), g.min(f64::from(limit))) + 4.0 * U) * y.abs() + FLUSH * (1.0 + g.abs())
         }),
-        Gate::SwiGluClamp { limit } => inputs[0]
-            .zip(out, |g, y| (sigmoid_error(g.min(f64::from(limit))) + 2.0 * U) * y.abs() + FLUSH * (1.0 + g.abs())),
+        Gate::SwiGluClamp { limit } => inputs[0].zip(out, |g, y| {
+            (scaled_sigmoid(1.0, g.min(f64::from(limit))) + 2.0 * U) * y.abs() + FLUSH * (1.0 + g.abs())
+        }),
     }
 }

@@ -242,6 +242,7 @@ pub(super) fn is_root(node: &Node) -> bool {
         | Family::Copy
         | Family::Gather
         | Family::CrossEntropy
-        | Family::Optimizer => false,
+        | Family::Optimizer
+        | Family::Inset => false,
     }
 }

@@ -6,9 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fblayout::graph::{
-    DType, Desc, Family, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides,
-};
+use fblayout::graph::{DType, Desc, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides};
 
 use crate::memory::Lifetime;
 use crate::ops::{self, Insertion, Pick};

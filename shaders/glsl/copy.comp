@@ -110,6 +110,8 @@ void main() {
     }
     if (D_dtype == DTYPE_F16) {
         D_store8(p.c, row, p.i2, p.i3, v[0], v[1]);
+    } else if (D_dtype == DTYPE_I32) {
+        D_store4i(p.c, row, p.i2, p.i3, ivec4(v[0]));
     } else {
         D_store4(p.c, row, p.i2, p.i3, v[0]);
     }

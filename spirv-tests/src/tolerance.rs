@@ -6,6 +6,7 @@
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
 mod functions;
+mod samples;
 
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
@@ -105,6 +106,12 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
         Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
         Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
+        Op::Concat { .. } | Op::PadCircular { .. } | Op::PadReflect { .. } | Op::Roll { .. } => out.map(|_| 0.0),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) | Op::Fill { .. } => out.map(|_| 0.0),
+        &Op::Upscale { sampling, .. } => samples::upscale(sampling, &inputs[0], out),
+        // One product, one sum.
+        &Op::Arange { start, .. } => out.map(|y| U * (2.0 * y.abs() + f64::from(start).abs())),
+        &Op::TimestepEmbedding { max_period } => samples::timestep(max_period, &inputs[0], out),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A Q8_0 product has 19 bits and is exact; Q4_1 adds its minimum with one rounding.
         Op::Copy | Op::GetRows if dtypes[0] == DType::Q4_1 => exact_or(out, |y| U * y.abs()),

@@ -52,6 +52,21 @@ fn rope() {
 }
 
 #[test]
+fn moves() {
+    assert_family(Family::Move);
+}
+
+#[test]
+fn samples() {
+    assert_family(Family::Sample);
+}
+
+#[test]
+fn generated() {
+    assert_family(Family::Generate);
+}
+
+#[test]
 fn gather() {
     assert_family(Family::Gather);
 }

@@ -198,6 +198,32 @@ pub enum Gate {
     },
 }
 
+/// How a tensor is sampled at other extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sampling {
+    /// The element at or before the place.
+    Nearest,
+    /// Linear between neighbours along axes 0 and 1.
+    Bilinear,
+    /// The mean under a triangle as wide as two steps along axes 0 and 1, of the coarser of both grids.
+    Antialiased,
+    /// Cubic convolution along axes 0 and 1 with a = -0.75.
+    Bicubic,
+}
+
+/// Which elements of a square matrix are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Triangle {
+    /// Those above the diagonal, and the diagonal.
+    UpperDiagonal,
+    /// Those above the diagonal: axis 0 beyond axis 1.
+    Upper,
+    /// Those below the diagonal, and the diagonal.
+    LowerDiagonal,
+    /// Those below the diagonal.
+    Lower,
+}
+
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
@@ -269,6 +295,65 @@ pub enum Op {
     /// SET_ROWS: operands base, rows, ids `[r]` (I32, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
     /// row `ids[i]` of the inset. An id that is no row is left out; of equal ids one row remains.
     SetRows(Inset),
+    /// Operands a, b of one plain dtype, side by side along an axis.
+    Concat {
+        /// The axis.
+        axis: u32,
+    },
+    /// The operand repeated without end: element i of the output is element `i - before` modulo the extents.
+    PadCircular {
+        /// Elements of the output before the operand, per axis.
+        before: Shape,
+    },
+    /// The operand mirrored at both ends of axis 0, its first and last elements once.
+    PadReflect {
+        /// Elements of the output before the operand.
+        before: u32,
+    },
+    /// The elements moved along every axis, round its end.
+    Roll {
+        /// Steps per axis, fewer than its extent.
+        shift: [i32; 4],
+    },
+    /// UPSCALE: the operand sampled at the output's extents, by the nearest element along axes 2 and 3.
+    Upscale {
+        /// How along axes 0 and 1.
+        sampling: Sampling,
+        /// First and last elements of axes 0 and 1 meet, instead of their outer edges.
+        align_corners: bool,
+    },
+    /// Rows `[n, 1, ..]` as the diagonals of matrices.
+    Diag,
+    /// Minus infinity where axis 0 is beyond axis 1 by more than `past`.
+    DiagMaskInf {
+        /// Elements of the first row that stay, but one.
+        past: u32,
+    },
+    /// Zero there.
+    DiagMaskZero {
+        /// Elements of the first row that stay, but one.
+        past: u32,
+    },
+    /// Zero outside a triangle of axes 0 and 1.
+    Tri(Triangle),
+    /// No operands; one value everywhere. The tensor that ggml's node names as source gives it nothing but its shape.
+    Fill {
+        /// The value.
+        value: f32,
+    },
+    /// No operands; `start + i step` along axis 0.
+    Arange {
+        /// First element.
+        start: f32,
+        /// Difference of neighbours.
+        step: f32,
+    },
+    /// Cosines, then sines, of each element of a vector at frequencies that fall from 1 to `1 / max_period`: `[t]` -> `[n, t]`; an odd
+    /// last element is zero.
+    TimestepEmbedding {
+        /// Ratio of the frequencies.
+        max_period: u32,
+    },
     /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) `[n, rows]`, ids I32 `[r]` -> F32 `[n, r]`.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.

@@ -22,6 +22,12 @@ pub enum Family {
     Rows,
     /// Rotary embedding.
     Rope,
+    /// Values at other places, or left out.
+    Move,
+    /// Values between those of the operand.
+    Sample,
+    /// Values of a formula.
+    Generate,
     /// Rows picked or scattered by ids.
     Gather,
     /// Sums over repeats.
@@ -68,6 +74,7 @@ pub struct Row {
 const SECOND: &str = "it is part of one, and second derivatives are not built";
 const INDEX: &str = "its result is an index";
 const STEPS: &str = "it is flat wherever it has a derivative";
+const NOTHING: &str = "it has no operands";
 const FUNCTION: &str = "ggml has no rule for it either";
 const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
@@ -169,6 +176,18 @@ table! {
     REPEAT_BACK             1..=1    RepeatBack   1       repeat_back        moves::repeat_back       repeat_back   repeat_back;
     CPY                     1..=1    Copy         0       copy               moves::copy              copy          moved;
     PAD                     1..=1    Copy         0       pad                moves::pad               pad           looked_up;
+    CONCAT                  2..=2    Move         0       concat             places::concat           concat        looked_up;
+    PAD_CIRCULAR            1..=1    Move         0       pad_circular       places::pad_circular     none(FUNCTION) looked_up;
+    PAD_REFLECT_1D          1..=1    Move         0       pad_reflect        places::pad_reflect      none(FUNCTION) looked_up;
+    ROLL                    1..=1    Move         0       roll               places::roll             roll          looked_up;
+    DIAG                    1..=1    Move         0       diag               places::diag             none(FUNCTION) looked_up;
+    DIAG_MASK_INF           1..=1    Move         0       same_shape         places::band             band          own;
+    DIAG_MASK_ZERO          1..=1    Move         0       same_shape         places::band             band          own;
+    TRI                     1..=1    Move         0       tri                places::band             band          own;
+    UPSCALE                 1..=1    Sample       16      upscale            samples::upscale         none(FUNCTION) looked_up;
+    FILL                    0..=0    Generate     0       fill               generate::fill           none(NOTHING) own;
+    ARANGE                  0..=0    Generate     2       arange             generate::arange         none(NOTHING) own;
+    TIMESTEP_EMBEDDING      1..=1    Generate     4       timestep           generate::timestep       none(FUNCTION) looked_up;
     SET                     2..=2    Inset        0       set                insets::set              set           inset;
     ACC                     2..=2    Inset        1       acc                insets::set              acc           inset;
     SET_ROWS                3..=3    Inset        0       set_rows           insets::set_rows         none(SCATTER) inset;
@@ -239,6 +258,18 @@ impl Op {
             Self::RepeatBack => &REPEAT_BACK,
             Self::Copy => &CPY,
             Self::Pad { .. } => &PAD,
+            Self::Concat { .. } => &CONCAT,
+            Self::PadCircular { .. } => &PAD_CIRCULAR,
+            Self::PadReflect { .. } => &PAD_REFLECT_1D,
+            Self::Roll { .. } => &ROLL,
+            Self::Diag => &DIAG,
+            Self::DiagMaskInf { .. } => &DIAG_MASK_INF,
+            Self::DiagMaskZero { .. } => &DIAG_MASK_ZERO,
+            Self::Tri(_) => &TRI,
+            Self::Upscale { .. } => &UPSCALE,
+            Self::Fill { .. } => &FILL,
+            Self::Arange { .. } => &ARANGE,
+            Self::TimestepEmbedding { .. } => &TIMESTEP_EMBEDDING,
             Self::Set(_) => &SET,
             Self::Acc(_) => &ACC,
             Self::SetRows(_) => &SET_ROWS,

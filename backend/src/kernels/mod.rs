@@ -9,14 +9,17 @@ mod epilogue;
 mod functions;
 mod gather;
 mod gemm;
+mod generate;
 mod in_place;
 mod inset;
 mod loss;
 mod operand;
 mod optimizer;
+mod places;
 mod rope;
 mod rotate;
 mod rows;
+mod samples;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -184,6 +187,15 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::Set(inset) => inset::set(call, inset),
         Op::Acc(inset) => inset::acc(call, inset),
         Op::SetRows(inset) => inset::set_rows(call, inset),
+        Op::Concat { axis } => places::concat(call, axis),
+        Op::PadCircular { before } => places::circular(call, before.map(i64::from)),
+        Op::Roll { shift } => places::circular(call, shift.map(i64::from)),
+        Op::PadReflect { before } => places::reflected(call, before),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) => places::band(call, op),
+        Op::Upscale { sampling, align_corners } => samples::upscale(call, sampling, align_corners),
+        Op::Fill { value } => generate::line(call, value, 0.0),
+        Op::Arange { start, step } => generate::line(call, start, step),
+        Op::TimestepEmbedding { max_period } => generate::timestep(call, max_period),
         Op::GetRows => gather::get_rows(call),
         Op::GetRowsBack => gather::get_rows_back(call),
         Op::CrossEntropyLoss => loss::cross_entropy(call),

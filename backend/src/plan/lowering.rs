@@ -238,7 +238,22 @@ impl Key {
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
-            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0],
+            Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Roll { shift } => {
+                let [a, b, c, d] = shift.map(|steps| steps as u32);
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Upscale { sampling, align_corners } => [sampling as u32, align_corners.into(), 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Tri(triangle) => [triangle as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Fill { value } => floats(&[value]),
+            Op::Arange { start, step } => floats(&[start, step]),
+            Op::Concat { axis: word }
+            | Op::PadReflect { before: word }
+            | Op::DiagMaskInf { past: word }
+            | Op::DiagMaskZero { past: word }
+            | Op::TimestepEmbedding { max_period: word } => [word, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Rope(Rope {
                 mode,
                 n_dims,
@@ -269,6 +284,7 @@ impl Key {
             | Op::Repeat
             | Op::RepeatBack
             | Op::Copy
+            | Op::Diag
             | Op::GetRows
             | Op::GetRowsBack
             | Op::CrossEntropyLoss

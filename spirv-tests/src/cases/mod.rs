@@ -7,8 +7,10 @@ mod functions;
 mod fused;
 mod gather;
 mod gemm;
+mod generate;
 mod inset;
 mod optimizer;
+mod places;
 mod repeat;
 mod rope;
 mod rows;
@@ -29,6 +31,9 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::Copy => copy::cases(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
+        Family::Move => places::moves(),
+        Family::Sample => places::samples(),
+        Family::Generate => generate::cases(),
         Family::Gather => gather::cases(),
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
@@ -51,7 +56,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset];
+pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset, Family::Move, Family::Sample, Family::Generate];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

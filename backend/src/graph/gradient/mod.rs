@@ -4,6 +4,7 @@
 //! first, asks the rules along the paths from the values wanted, and sums what comes together.
 
 mod functions;
+mod places;
 pub(super) mod rules;
 mod window;
 

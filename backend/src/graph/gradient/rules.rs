@@ -3,6 +3,7 @@
 
 use super::Call;
 pub(crate) use super::functions::*;
+pub(crate) use super::places::*;
 use crate::graph::{Binary, GraphError, Op, Operand, Rope, Shape, Unary};
 
 pub(super) type Gradient = Result<Option<Operand>, GraphError>;

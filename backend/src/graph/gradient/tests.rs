@@ -2,8 +2,8 @@
 //! elsewhere.
 
 use crate::graph::{
-    Array, Binary, Contents, DType, Desc, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Unary,
-    ValueId, elements, eval,
+    Array, Binary, Contents, DType, Desc, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Triangle,
+    Unary, ValueId, elements, eval,
 };
 
 const ADD: Op = Op::Binary(Binary::Add);
@@ -235,6 +235,27 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
             (s.node(op, &[base, part]), vec![base, part])
         });
     }
+    for axis in [0, 2] {
+        example(&|s| {
+            let mut b = shape;
+            b[axis as usize] = 3;
+            let operands = [s.float(shape), s.float(b)];
+            (s.node(Op::Concat { axis }, &operands), operands.to_vec())
+        });
+    }
+    let triangle = Op::Tri(Triangle::Lower);
+    for op in [Op::Roll { shift: [1, -3, 0, 0] }, Op::DiagMaskZero { past: 1 }, triangle] {
+        example(&|s| {
+            let x = s.float([4, 4, 2, 1]);
+            (s.node(op, &[x]), vec![x])
+        });
+    }
+    // What is infinite has no difference: it is taken through a softmax, as masks are.
+    example(&|s| {
+        let x = s.float([4, 3, 1, 1]);
+        let masked = s.node(Op::DiagMaskInf { past: 1 }, &[x]);
+        (s.node(Op::SoftMax { scale: 1.0 }, &[masked]), vec![x])
+    });
     example(&|s| {
         let (table, ids) = (s.float([3, 6, 1, 1]), s.ids(5, 6));
         (s.node(Op::GetRows, &[table, ids]), vec![table])
@@ -266,7 +287,7 @@ fn every_rule_gives_the_gradient_of_its_oracle() {
     let mut seen: Vec<&Row> = Vec::new();
     for (mut scene, loss, wanted) in examples() {
         let row = scene.graph.nodes.last().unwrap().op.row();
-        seen.push(row);
+        seen.extend(scene.graph.nodes.iter().map(|node| node.op.row()));
         scene.assert_gradients(row.name, loss, &wanted);
     }
     let missing = ROWS.iter().filter(|row| row.gradient.is_ok() && !seen.iter().any(|s| std::ptr::eq(*s, **row)));

@@ -240,6 +240,9 @@ pub(super) fn is_root(node: &Node) -> bool {
         Family::Elementwise
         | Family::Function
         | Family::Copy
+        | Family::Move
+        | Family::Sample
+        | Family::Generate
         | Family::Gather
         | Family::CrossEntropy
         | Family::Optimizer

@@ -2,6 +2,7 @@
 
 mod functions;
 mod numbers;
+mod places;
 
 pub use numbers::check_numbers;
 
@@ -82,7 +83,19 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         SCALE => (Op::Scale { scale: float(0), bias: float(1) }, all(1)),
         // CPY and CONT name where they write as a source, or nothing; the values come from source 0.
         DUP | CPY | CONT => (Op::Copy, all(1)),
-        PAD => (pad(params)?, all(1)),
+        PAD => (places::pad(params)?, all(1)),
+        PAD_REFLECT_1D => (Op::PadReflect { before: places::count(params[0], "padding")? }, all(1)),
+        ROLL => (places::roll(params), all(1)),
+        CONCAT => (Op::Concat { axis: places::count(params[0], "axis")? }, all(2)),
+        UPSCALE => (places::upscale(params[0])?, all(1)),
+        DIAG => (Op::Diag, all(1)),
+        DIAG_MASK_INF => (Op::DiagMaskInf { past: places::count(params[0], "past")? }, all(1)),
+        DIAG_MASK_ZERO => (Op::DiagMaskZero { past: places::count(params[0], "past")? }, all(1)),
+        TRI => (places::triangle(params[0])?, all(1)),
+        // The source has but the shape of the result.
+        FILL => (Op::Fill { value: float(0) }, all(0)),
+        ARANGE => (Op::Arange { start: float(0), step: float(2) }, all(0)),
+        TIMESTEP_EMBEDDING => (Op::TimestepEmbedding { max_period: places::count(params[1], "period")? }, all(1)),
         REPEAT => (Op::Repeat, all(1)),
         REPEAT_BACK => (Op::RepeatBack, all(1)),
         SILU_BACK => (Op::SiluBack, all(2)),
@@ -127,19 +140,6 @@ fn gate_and_up(swapped: bool, split: bool) -> Vec<Pick> {
         (false, false) => vec![Pick::FirstHalf(0), Pick::SecondHalf(0)],
         (false, true) => vec![Pick::SecondHalf(0), Pick::FirstHalf(0)],
     }
-}
-
-/// Words: elements before and after the source on each axis (those after follow from the shapes), whether it repeats instead.
-fn pad(params: &[i32; MAX_OP_PARAMS]) -> Result<Op, String> {
-    if params[8] != 0 {
-        return Err("circular padding is not supported".into());
-    }
-    let mut before = [0; 4];
-    for (axis, elements) in before.iter_mut().enumerate() {
-        let word = params[2 * axis];
-        *elements = u32::try_from(word).map_err(|_| format!("padding of {word} elements on axis {axis}"))?;
-    }
-    Ok(Op::Pad { before })
 }
 
 fn no_alibi(max_bias: f32) -> Result<(), String> {
@@ -224,12 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_read_before_the_source() {
-        let words = words(&[(0, 1), (1, 9), (4, 3), (7, 2)]);
-        assert_eq!(map(PAD, &words, |s| s == 0), Ok((Op::Pad { before: [1, 0, 3, 0] }, vec![Pick::All(0)])));
-    }
-
-    #[test]
     fn gated_units_split_or_halve() {
         let swiglu = |swapped| words(&[(0, 2), (1, swapped)]);
         assert_eq!(map(GLU, &swiglu(0), |s| s < 2), Ok((Op::SwiGlu, vec![Pick::All(0), Pick::All(1)])));
@@ -246,7 +240,6 @@ mod tests {
         assert!(reason(ROPE, &[(2, 8)], 2).contains("mode 8"));
         assert!(reason(ROPE, &[(15, 64)], 2).contains("64"));
         assert!(reason(ROPE, &[(1, -1)], 2).contains("n_dims"));
-        assert!(reason(PAD, &[(8, 1)], 1).contains("circular"));
         assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
         assert!(reason(74, &[], 4).contains("not supported"));

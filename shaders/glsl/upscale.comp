@@ -34,14 +34,19 @@ const uint NEAREST = 0u;
 const uint BILINEAR = 1u;
 const uint BICUBIC = 2u;
 
+// The element nearest to a place. By components: a vector of two extents would be a constant that spirv-opt puts out of order.
+ivec2 within(ivec2 xy) {
+    return ivec2(clamp(xy.x, 0, int(A_n0) - 1), clamp(xy.y, 0, int(A_n1) - 1));
+}
+
 float at(ivec2 xy, uvec2 above) {
-    uvec2 i = uvec2(clamp(xy, ivec2(0), ivec2(A_n0, A_n1) - 1));
+    uvec2 i = uvec2(within(xy));
     return A_load(i.x, i.y, above.x, above.y);
 }
 
 float bilinear(vec2 place, uvec2 above) {
     ivec2 first = ivec2(floor(place));
-    vec2 share = clamp(place - vec2(clamp(first, ivec2(0), ivec2(A_n0, A_n1) - 1)), 0.0, 1.0);
+    vec2 share = clamp(place - vec2(within(first)), 0.0, 1.0);
     float low = mix(at(first, above), at(first + ivec2(1, 0), above), share.x);
     float high = mix(at(first + ivec2(0, 1), above), at(first + ivec2(1, 1), above), share.x);
     return mix(low, high, share.y);

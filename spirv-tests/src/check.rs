@@ -64,10 +64,8 @@ pub fn check_all<'a>(device: &dyn Device, cases: impl IntoIterator<Item = &'a Ca
 
 /// The oracle's result as the output's dtype can hold it; F32 outputs are compared unrounded.
 fn rounded(dtype: DType, expected: &Array) -> Array {
-    match dtype {
-        DType::F16 => {}
-        DType::I32 => return expected.map(f64::trunc),
-        _ => return expected.clone(),
+    if dtype != DType::F16 {
+        return expected.clone();
     }
     let numbers: Vec<f32> = expected.data.iter().map(|&x| x as f32).collect();
     let bytes = encode(dtype, &numbers).expect("plain types have blocks of one");

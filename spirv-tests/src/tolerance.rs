@@ -5,6 +5,9 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod functions;
+mod samples;
+
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
@@ -73,6 +76,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Unary(Unary::Gelu) => {
             inputs[0].zip(out, |x, y| (gelu_gate_error(x) + 2.0 * U) * y.abs() + FLUSH * (1.0 + x.abs()))
         }
+        &Op::Unary(kind) => inputs[0].zip(out, |x, y| functions::value(kind, x, y)),
+        &Op::Gated(gate) => functions::gated(gate, inputs, out),
         Op::SiluBack => silu_back(inputs),
         Op::TanhBack => {
             // The square's rounding is relative to the square; the difference and the product round once each.
@@ -101,6 +106,12 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
         Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
         Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
+        Op::Concat { .. } | Op::PadCircular { .. } | Op::PadReflect { .. } | Op::Roll { .. } => out.map(|_| 0.0),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) | Op::Fill { .. } => out.map(|_| 0.0),
+        &Op::Upscale { sampling, .. } => samples::upscale(sampling, &inputs[0], out),
+        // One product, one sum.
+        &Op::Arange { start, .. } => out.map(|y| U * (2.0 * y.abs() + f64::from(start).abs())),
+        &Op::TimestepEmbedding { max_period } => samples::timestep(max_period, &inputs[0], out),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A product of scales and quant has no more than 24 bits (Q6_K: 11 + 8 + 5, IQ4_XS: 11 + 5 + 7 and signs) and is exact; a minimum
         // is added with one rounding.

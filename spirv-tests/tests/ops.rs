@@ -36,6 +36,11 @@ fn elementwise() {
 }
 
 #[test]
+fn functions() {
+    assert_family(Family::Function);
+}
+
+#[test]
 fn copy_and_repeat() {
     assert_family(Family::Copy);
 }
@@ -69,6 +74,21 @@ fn rows() {
 #[test]
 fn rope() {
     assert_family(Family::Rope);
+}
+
+#[test]
+fn moves() {
+    assert_family(Family::Move);
+}
+
+#[test]
+fn samples() {
+    assert_family(Family::Sample);
+}
+
+#[test]
+fn generated() {
+    assert_family(Family::Generate);
 }
 
 #[test]

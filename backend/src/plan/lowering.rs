@@ -247,11 +247,32 @@ impl Key {
         };
         let parameters = match *op {
             Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
+                Some((number, [a, b, c, d])) => {
+                    let [a, b, c, d, ..] = floats(&[a, b, c, d]);
+                    [1, number, a, b, c, d, 0, 0, 0, 0]
+                }
+                None => [0, kernels::step(op).unwrap_or_default(), 0, 0, 0, 0, 0, 0, 0, 0],
+            },
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
-            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0],
+            Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Roll { shift } => {
+                let [a, b, c, d] = shift.map(|steps| steps as u32);
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Upscale { sampling, align_corners } => [sampling as u32, align_corners.into(), 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Tri(triangle) => [triangle as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Fill { value } => floats(&[value]),
+            Op::Arange { start, step } => floats(&[start, step]),
+            Op::Concat { axis: word }
+            | Op::PadReflect { before: word }
+            | Op::DiagMaskInf { past: word }
+            | Op::DiagMaskZero { past: word }
+            | Op::TimestepEmbedding { max_period: word } => [word, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Rope(Rope {
                 mode,
                 n_dims,
@@ -282,6 +303,7 @@ impl Key {
             | Op::Repeat
             | Op::RepeatBack
             | Op::Copy
+            | Op::Diag
             | Op::GetRows
             | Op::GetRowsBack
             | Op::CrossEntropyLoss

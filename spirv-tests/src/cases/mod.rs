@@ -3,11 +3,14 @@
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod functions;
 mod fused;
 mod gather;
 mod gemm;
+mod generate;
 mod inset;
 mod optimizer;
+mod places;
 mod repeat;
 mod rope;
 mod rows;
@@ -27,9 +30,13 @@ pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => [gemm::cases(), windows::products()].concat(),
         Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Function => functions::cases(),
         Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
+        Family::Move => places::moves(),
+        Family::Sample => places::samples(),
+        Family::Generate => generate::cases(),
         Family::Gather => gather::cases(),
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
@@ -52,7 +59,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Inset];
+pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset, Family::Move, Family::Sample, Family::Generate];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

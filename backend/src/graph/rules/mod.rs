@@ -1,12 +1,14 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
 mod insets;
+mod places;
 
 use std::ops::RangeInclusive;
 
 use super::{DType, Desc, Op, Shape};
 
 pub(super) use insets::*;
+pub(super) use places::*;
 
 /// What a [`ShapeError`] speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +156,9 @@ impl Call<'_> {
     }
 }
 
+/// What is moved as it is, and converted into each other.
+const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::I32];
+
 /// Types that kernels decode: what weights are stored in.
 const WEIGHTS: &[DType] = &[
     DType::F32,
@@ -248,10 +253,10 @@ pub(super) fn rope(call: &Call<'_>) -> Result<Desc, ShapeError> {
 }
 
 pub(super) fn repeat(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.floats()?;
+    call.dtype(0, PLAIN)?;
     let output = call.asked()?.shape;
     call.repeats(0, 0..=3, output)?;
-    Ok(Desc::f32(output))
+    Ok(Desc { dtype: call.inputs[0].dtype, shape: output })
 }
 
 pub(super) fn repeat_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
@@ -280,20 +285,6 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
         return call.refuse(Site::Output, format!("{:?} must have as many elements as {:?}", output.shape, x.shape));
     }
     Ok(output)
-}
-
-pub(super) fn pad(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    let Op::Pad { before } = call.op else { return call.refuse(Site::Operands, "are not those of a box in zeros") };
-    call.floats()?;
-    let (x, output) = (call.shape(0), call.asked()?.shape);
-    let beyond = |&axis: &usize| u64::from(before[axis]) + u64::from(x[axis]) > u64::from(output[axis]);
-    match (0..4).find(beyond) {
-        Some(axis) => {
-            let rule = format!("axis {axis} of {output:?} must hold {x:?} after {before:?} elements");
-            call.refuse(Site::Output, rule)
-        }
-        None => Ok(Desc::f32(output)),
-    }
 }
 
 pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {

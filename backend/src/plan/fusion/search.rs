@@ -238,7 +238,11 @@ pub(super) fn is_root(node: &Node) -> bool {
         Family::Gemm | Family::Rope | Family::RepeatBack => true,
         Family::Rows => node.op != Op::ArgMax,
         Family::Elementwise
+        | Family::Function
         | Family::Copy
+        | Family::Move
+        | Family::Sample
+        | Family::Generate
         | Family::Gather
         | Family::CrossEntropy
         | Family::Optimizer

@@ -1,11 +1,13 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod attention;
 mod constants;
 mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
+mod experts;
 mod gather;
 mod gemm;
 mod in_place;
@@ -157,6 +159,8 @@ fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
         Op::MulMat | Op::OutProd => gemm::product(call, op),
+        Op::FlashAttn(ref attention) => attention::flash_attn(call, attention),
+        Op::MulMatId => experts::mul_mat_id(call),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)

@@ -1,5 +1,11 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
+mod attention;
+mod gather;
+
+pub(super) use attention::*;
+pub(super) use gather::*;
+
 use std::ops::RangeInclusive;
 
 use super::{DType, Desc, Op, Shape};
@@ -264,22 +270,6 @@ pub(super) fn pad(call: &Call<'_>) -> Result<Desc, ShapeError> {
         }
         None => Ok(Desc::f32(output)),
     }
-}
-
-pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.dtype(0, WEIGHTS)?;
-    call.matrix(0)?;
-    Ok(Desc::f32([call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1]))
-}
-
-pub(super) fn get_rows_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.dtype(0, &[DType::F32])?;
-    call.matrix(0)?;
-    let (dy, output) = (call.shape(0), call.asked()?.shape);
-    if call.vector(1, DType::I32)? != dy[1] {
-        return call.refuse(Site::Operand(1), format!("must have one id for each of the {} rows of operand 0", dy[1]));
-    }
-    Ok(Desc::f32([dy[0], output[1], 1, 1]))
 }
 
 pub(super) fn cross_entropy(call: &Call<'_>) -> Result<Desc, ShapeError> {

@@ -27,6 +27,16 @@ fn gemm_in_images() {
 }
 
 #[test]
+fn attention() {
+    assert_family(Family::Attention);
+}
+
+#[test]
+fn experts() {
+    assert_family(Family::Experts);
+}
+
+#[test]
 fn elementwise() {
     assert_family(Family::Elementwise);
 }

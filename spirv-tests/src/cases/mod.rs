@@ -1,8 +1,10 @@
 //! The table: cases of every op.
 
+mod attention;
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod experts;
 mod fused;
 mod gather;
 mod gemm;
@@ -22,6 +24,8 @@ use crate::Case;
 pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => gemm::cases(),
+        Family::Attention => attention::cases(),
+        Family::Experts => experts::cases(),
         Family::Elementwise => elementwise::cases(),
         Family::Copy => copy::cases(),
         Family::Rows => rows::cases(),
@@ -47,7 +51,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Attention, Family::Experts];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

@@ -77,10 +77,21 @@ shared vec4 queries[FOURS * 4u * ((Q_n0 + 3u) / 4u)];
 shared vec4 weights[FOURS * KEYS * LANES];
 shared vec4 partial[gl_WorkGroupSize.x];
 
-// Query and head of the four rows of this invocation; rows outside the extents have none.
-uint row_query[4];
-uint row_head[4];
-bvec4 row_inside;
+// First of the four rows of this invocation, and first head of the workgroup.
+uint first_row;
+uint first_head;
+
+uint row_query(uint r) {
+    return (first_row + r) / HEADS;
+}
+
+uint row_head(uint r) {
+    return first_head + (first_row + r) % HEADS;
+}
+
+bool row_inside(uint r) {
+    return row_query(r) < Q_n1 && row_head(r) < Q_n2;
+}
 
 bool all_hidden(vec4 v) {
     return all(lessThanEqual(v, vec4(HIDDEN)));
@@ -100,9 +111,9 @@ float slope(uint head) {
 vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
     vec4 bias = vec4(HIDDEN);
     [[unroll]] for (uint r = 0u; r < 4u; r++) {
-        if (row_inside[r] && key < end) {
+        if (row_inside(r) && key < end) {
 #ifdef MASK
-            bias[r] = max(slopes[r] * M_load(key, row_query[r], row_head[r] % M_n2, batch % M_n3), HIDDEN);
+            bias[r] = max(slopes[r] * M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3), HIDDEN);
 #else
             bias[r] = 0.0;
 #endif
@@ -115,9 +126,14 @@ void load_queries(uint four, uint lane, uint batch) {
     const uint quads = (Q_n0 + 3u) / 4u;
     for (uint c = lane; c < quads; c += LANES) {
         mat4 rows = mat4(0.0);
-        [[unroll]] for (uint r = 0u; r < 4u; r++) {
-            if (row_inside[r]) {
-                rows[r] = SCALE * operand_mask(c, Q_n0, Q_load4(c, row_query[r], row_head[r], batch));
+        // Rolled, as the stores are: some compilers pay dearly for every access they see.
+        [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
+            vec4 row = vec4(0.0);
+            if (row_inside(r)) {
+                row = SCALE * operand_mask(c, Q_n0, Q_load4(c, row_query(r), row_head(r), batch));
+            }
+            [[unroll]] for (uint i = 0u; i < 4u; i++) {
+                rows[i] = i == r ? row : rows[i];
             }
         }
         mat4 elements = transpose(rows);
@@ -130,23 +146,22 @@ void load_queries(uint four, uint lane, uint batch) {
 void main() {
     uint lane = gl_LocalInvocationID.x % LANES;
     uint four = gl_LocalInvocationID.x / LANES;
-    uint first_head = gl_WorkGroupID.y * HEADS;
+    first_head = gl_WorkGroupID.y * HEADS;
     uint batch = PARTS > 0u ? gl_WorkGroupID.z % Q_n3 : gl_WorkGroupID.z;
     uint part = PARTS > 0u ? gl_WorkGroupID.z / Q_n3 : 0u;
     // Workgroups of padding have no keys, and store zeros.
     bool inside = first_head < Q_n2 && batch < Q_n3;
 
-    uint first_row = 4u * (gl_WorkGroupID.x * FOURS + four);
+    first_row = 4u * (gl_WorkGroupID.x * FOURS + four);
     vec4 slopes = vec4(1.0);
-    [[unroll]] for (uint r = 0u; r < 4u; r++) {
-        row_query[r] = (first_row + r) / HEADS;
-        row_head[r] = first_head + (first_row + r) % HEADS;
-        row_inside[r] = inside && row_query[r] < Q_n1 && row_head[r] < Q_n2;
 #ifdef MASK
-        slopes[r] = slope(row_head[r]);
-#endif
+    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+        slopes[r] = slope(row_head(r));
     }
-    load_queries(four, lane, batch);
+#endif
+    if (inside) {
+        load_queries(four, lane, batch);
+    }
 
     const uint tile = KEYS * LANES;
     const uint quads_k = (Q_n0 + 3u) / 4u;
@@ -238,17 +253,22 @@ void main() {
         total += partial[four * LANES + i];
     }
     vec4 factor = PARTS > 0u ? vec4(1.0) : mix(vec4(0.0), 1.0 / total, greaterThan(total, vec4(0.0)));
-    [[unroll]] for (uint r = 0u; r < 4u; r++) {
-        [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
-            uint c = lane + s * LANES;
-            bool summed = PARTS == 0u || c < quads_v;
-            if (summed && D_covers(c, row_head[r], row_query[r], gl_WorkGroupID.z)) {
-                vec4 y = row_inside[r] ? factor[r] * sums[4u * s + r] : vec4(0.0);
-                D_store4(c, row_head[r], row_query[r], gl_WorkGroupID.z, y);
-            }
+    // Rows that are outside have zeros.
+    [[dont_unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
+        vec4 y = sums[0];
+        [[unroll]] for (uint j = 1u; j < 4u * SLOTS; j++) {
+            y = i == j ? sums[j] : y;
         }
-        if (PARTS > 0u && lane == 0u && D_covers(quads_v, row_head[r], row_query[r], gl_WorkGroupID.z)) {
-            D_store4(quads_v, row_head[r], row_query[r], gl_WorkGroupID.z, vec4(greatest[r], total[r], 0.0, 0.0));
+        uint c = lane + i / 4u * LANES;
+        bool summed = PARTS == 0u || c < quads_v;
+        if (summed && D_covers(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z)) {
+            D_store4(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z, factor[i % 4u] * y);
+        }
+    }
+    // The first four lanes have a row each.
+    for (uint r = lane; PARTS > 0u && r < 4u; r += LANES) {
+        if (D_covers(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z)) {
+            D_store4(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z, vec4(greatest[r], total[r], 0.0, 0.0));
         }
     }
 }

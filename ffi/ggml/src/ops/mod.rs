@@ -244,6 +244,6 @@ mod tests {
         assert!(reason(PAD, &[(8, 1)], 1).contains("circular"));
         assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
-        assert!(reason(74, &[], 4).contains("not supported"));
+        assert!(reason(MAP_CUSTOM1, &[], 4).contains("not supported"));
     }
 }

@@ -72,10 +72,10 @@ layout(constant_id = 19) const uint SLOPE_HEADS = 1u;
 // Marks a key that a row does not see, and is less than every score.
 const float HIDDEN = -3.4028235e38;
 
-// Element k of four rows of queries, per four; weights of a tile's keys for them; what each invocation has for all to see.
+// Rows of queries; weights of a tile's keys for four of them; the greatest scores of each invocation.
 shared vec4 queries[FOURS * 4u * ((Q_n0 + 3u) / 4u)];
 shared vec4 weights[FOURS * KEYS * LANES];
-shared vec4 partial[gl_WorkGroupSize.x];
+shared vec4 tops[gl_WorkGroupSize.x];
 
 // First of the four rows of this invocation, and first head of the workgroup.
 uint first_row;
@@ -110,13 +110,15 @@ float slope(uint head) {
 // What is added to the scores of a key, HIDDEN where a row does not see it.
 vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
     vec4 bias = vec4(HIDDEN);
-    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+    // Rolled, as all but the innermost loops are: some compilers pay dearly for every access they see.
+    [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
         if (row_inside(r) && key < end) {
 #ifdef MASK
-            bias[r] = max(slopes[r] * M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3), HIDDEN);
+            float b = max(slopes[r] * M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3), HIDDEN);
 #else
-            bias[r] = 0.0;
+            float b = 0.0;
 #endif
+            bias = mix(bias, vec4(b), equal(uvec4(0u, 1u, 2u, 3u), uvec4(r)));
         }
     }
     return bias;
@@ -125,20 +127,12 @@ vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
 void load_queries(uint four, uint lane, uint batch) {
     const uint quads = (Q_n0 + 3u) / 4u;
     for (uint c = lane; c < quads; c += LANES) {
-        mat4 rows = mat4(0.0);
-        // Rolled, as the stores are: some compilers pay dearly for every access they see.
         [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
             vec4 row = vec4(0.0);
             if (row_inside(r)) {
                 row = SCALE * operand_mask(c, Q_n0, Q_load4(c, row_query(r), row_head(r), batch));
             }
-            [[unroll]] for (uint i = 0u; i < 4u; i++) {
-                rows[i] = i == r ? row : rows[i];
-            }
-        }
-        mat4 elements = transpose(rows);
-        [[unroll]] for (uint e = 0u; e < 4u; e++) {
-            queries[4u * (four * quads + c) + e] = elements[e];
+            queries[4u * (four * quads + c) + r] = row;
         }
     }
 }
@@ -172,7 +166,6 @@ void main() {
     uint batch_v = batch / (Q_n3 / V_n3);
 
     vec4 greatest = vec4(HIDDEN);
-    // Of this invocation's keys alone; the rest is in the other lanes.
     vec4 total = vec4(0.0);
     vec4 sums[4u * SLOTS];
     [[unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
@@ -200,7 +193,10 @@ void main() {
                     if (Q_n0 % 4u != 0u) {
                         k = operand_mask(c, Q_n0, k);
                     }
-                    score[t] += k.x * queries[at] + k.y * queries[at + 1u] + k.z * queries[at + 2u] + k.w * queries[at + 3u];
+                    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+                        vec4 terms = queries[at + r] * k;
+                        score[t][r] += (terms.x + terms.y) + (terms.z + terms.w);
+                    }
                 }
             }
         }
@@ -211,11 +207,11 @@ void main() {
             top = max(top, score[t]);
         }
 
-        partial[gl_LocalInvocationID.x] = top;
+        tops[gl_LocalInvocationID.x] = top;
         barrier();
         vec4 next = greatest;
         for (uint i = 0u; i < LANES; i++) {
-            next = max(next, partial[four * LANES + i]);
+            next = max(next, tops[four * LANES + i]);
         }
         vec4 shrink = exp(greatest - next);
         greatest = next;
@@ -225,7 +221,6 @@ void main() {
         }
         [[unroll]] for (uint t = 0u; t < KEYS; t++) {
             vec4 w = mix(exp(score[t] - next), vec4(0.0), lessThanEqual(score[t], vec4(HIDDEN)));
-            total += w;
             weights[(four * KEYS + t) * LANES + lane] = w;
         }
         barrier();
@@ -236,6 +231,7 @@ void main() {
             if (all(equal(w, vec4(0.0)))) {
                 continue;
             }
+            total += w;
             [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
                 vec4 v = V_load4(min(lane + s * LANES, quads_v - 1u), first + key, head_v, batch_v);
                 [[unroll]] for (uint r = 0u; r < 4u; r++) {
@@ -245,13 +241,6 @@ void main() {
         }
     }
 
-    barrier();
-    partial[gl_LocalInvocationID.x] = total;
-    barrier();
-    total = vec4(0.0);
-    for (uint i = 0u; i < LANES; i++) {
-        total += partial[four * LANES + i];
-    }
     vec4 factor = PARTS > 0u ? vec4(1.0) : mix(vec4(0.0), 1.0 / total, greaterThan(total, vec4(0.0)));
     // Rows that are outside have zeros.
     [[dont_unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
@@ -265,7 +254,6 @@ void main() {
             D_store4(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z, factor[i % 4u] * y);
         }
     }
-    // The first four lanes have a row each.
     for (uint r = lane; PARTS > 0u && r < 4u; r += LANES) {
         if (D_covers(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z)) {
             D_store4(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z, vec4(greatest[r], total[r], 0.0, 0.0));

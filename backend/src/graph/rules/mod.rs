@@ -2,9 +2,11 @@
 
 mod attention;
 mod gather;
+mod insets;
 
 pub(super) use attention::*;
 pub(super) use gather::*;
+pub(super) use insets::*;
 
 use std::ops::RangeInclusive;
 

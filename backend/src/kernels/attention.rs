@@ -9,10 +9,9 @@
 //! the sinks, which are logits like any other.
 
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
-use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch, StorageKind};
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, gemm};
 use crate::device::Limits;
-use crate::graph::{DType, FlashAttn};
-use crate::layout::Layout;
+use crate::graph::FlashAttn;
 
 const LANES: u32 = 3;
 const FOURS: u32 = 4;
@@ -125,7 +124,7 @@ pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowere
     if schedule.parts == 0 {
         return Ok(sweep(&call, attention, schedule, heads, Arg::Output, call.output)?.into());
     }
-    let (scratch, sums) = part_sums([4 * v[0].div_ceil(4) + 4, q[2], q[1], q[3] * schedule.parts])?;
+    let (scratch, sums) = gemm::part_sums([4 * v[0].div_ceil(4) + 4, q[2], q[1], q[3] * schedule.parts], 1)?;
     let parts = sweep(&call, attention, schedule, heads, Arg::Scratch(0), &sums)?;
     let shader = if attention.sinks { "attention_join_sinks" } else { "attention_join" };
     let mut join = Builder::new(shader, call.limits).operand(Arg::Scratch(0), &sums, Access::Read)?;
@@ -145,7 +144,7 @@ fn sweep(
     heads: u32,
     arg: Arg,
     output: &Operand,
-) -> Result<super::Dispatch, Refusal> {
+) -> Result<Dispatch, Refusal> {
     let Schedule { lanes, fours, keys, slots, parts, tiles } = schedule;
     let shader = if attention.mask { "attention_masked" } else { "attention" };
     let mut builder = Builder::new(shader, call.limits);
@@ -174,15 +173,6 @@ fn sweep(
     let blocks = u32::try_from(rows.div_ceil(4 * u64::from(fours)));
     let blocks = blocks.map_err(|_| Refusal(format!("{}: {rows} rows are too many", Arg::Input(0))))?;
     builder.workgroups(lanes * fours, [blocks, p1.div_ceil(heads), p3])
-}
-
-/// The sums of the parts: the temporary, and the operand that shows it.
-fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
-    let dtype = DType::F32;
-    let layout = Layout::rtile(&extents, dtype.lanes(), 1, 1, u32::MAX, u32::MAX)
-        .map_err(|e| Refusal(format!("{}: {e}", Arg::Scratch(0))))?;
-    let operand = Operand { dtype, view: layout.view(), storage: StorageKind::Buffer, pitch: layout.width() };
-    Ok((Scratch { dtype, layout }, operand))
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {

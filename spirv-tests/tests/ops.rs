@@ -31,6 +31,16 @@ fn gemm_in_images() {
 }
 
 #[test]
+fn attention() {
+    assert_family(Family::Attention);
+}
+
+#[test]
+fn experts() {
+    assert_family(Family::Experts);
+}
+
+#[test]
 fn elementwise() {
     assert_family(Family::Elementwise);
 }

@@ -54,6 +54,37 @@ impl Rope {
     }
 }
 
+/// Parameters of attention, as ggml's `ggml_flash_attn_ext`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashAttn {
+    /// Factor on the scores.
+    pub scale: f32,
+    /// ALiBi: the mask of each head is scaled by a slope of its own if this is positive, see [`FlashAttn::slope`].
+    pub max_bias: f32,
+    /// Scores are bounded to this magnitude by a hyperbolic tangent, before the mask is added; 0 leaves them as they are.
+    pub softcap: f32,
+    /// Whether there is a mask, operand 3.
+    pub mask: bool,
+    /// Whether there are sinks, the last operand.
+    pub sinks: bool,
+}
+
+impl FlashAttn {
+    /// Factor on the mask of a head.
+    pub fn slope(&self, head: u32, heads: u32) -> f64 {
+        if self.max_bias <= 0.0 {
+            return 1.0;
+        }
+        let half = 1 << heads.ilog2();
+        let step = -f64::from(self.max_bias) / f64::from(half);
+        if head < half {
+            (step * f64::from(head + 1)).exp2()
+        } else {
+            (step / 2.0 * f64::from(2 * (head - half) + 1)).exp2()
+        }
+    }
+}
+
 /// Where a smaller tensor lies among the elements of another, counted in that one's linear order: element `(i0, i1, i2, i3)` is element
 /// `offset + sum(i * strides)`. No element is met twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -231,6 +262,14 @@ pub enum Op {
     MulMat,
     /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
     OutProd,
+    /// FLASH_ATTN_EXT: `softmax(scale q k + slope mask) v` per query and head. Operands q `[hsk, n, heads, b]`, k `[hsk, kv, ..]`,
+    /// v `[hsv, kv, ..]`, whose heads and batches are shared by as many neighbours of q's as it takes; then, where there are, a mask
+    /// `[>= kv, >= n, ..]` (F16 or F32), which repeats over heads and batches by modulo, and sinks `[heads]`: logits of one more
+    /// key without a value. Gives `[hsv, heads, n, b]`; a query that sees nothing gives zeros. k and v may be F32, F16, Q8_0, Q4_1.
+    FlashAttn(FlashAttn),
+    /// MUL_MAT_ID: `dst[m, i, t] = sum_k a[k, m, ids[i, t]] b[k, i, t]`. Operands a `[k, m, experts]` of `MulMat`'s types,
+    /// b `[k, used or fewer that repeat, tokens]`, ids I32 `[used, tokens]`; an id that names no expert gives zeros.
+    MulMatId,
     /// Elementwise of two operands.
     Binary(Binary),
     /// `x * scale + bias`
@@ -354,7 +393,7 @@ pub enum Op {
         /// Ratio of the frequencies.
         max_period: u32,
     },
-    /// GET_ROWS: operands table `[n, rows]` of any type but I64, ids I32 `[r]` -> F32 `[n, r]`, or I32 of I32.
+    /// GET_ROWS: operands table `[n, rows, b2, b3]` of any type but I64, ids I32 `[r, b2, b3]` -> F32 `[n, r, b2, b3]`, or I32 of I32.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
     GetRowsBack,

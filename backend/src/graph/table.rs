@@ -12,6 +12,10 @@ use super::{Array, Binary, Desc, Gate, Op, Rope, Shape, Unary};
 pub enum Family {
     /// Matrix products in any direction.
     Gemm,
+    /// Attention in one sweep over the keys.
+    Attention,
+    /// Products with a matrix that ids pick.
+    Experts,
     /// Each element of the output from the same element of the operands.
     Elementwise,
     /// The same by a function that no other kernel applies to its result.
@@ -76,6 +80,8 @@ const INDEX: &str = "its result is an index";
 const STEPS: &str = "it is flat wherever it has a derivative";
 const NOTHING: &str = "it has no operands";
 const FUNCTION: &str = "ggml has no rule for it either";
+const FUSED: &str = "it keeps no weights of the keys; attention is trained as products and a softmax";
+const PICKED: &str = "ids pick its matrices, and gradients of picked matrices are not built";
 const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
 
@@ -91,6 +97,12 @@ macro_rules! gradient {
 macro_rules! work {
     (product) => {
         Work::Product
+    };
+    (attention) => {
+        Work::Attention
+    };
+    (experts) => {
+        Work::Experts
     };
     ($each:literal) => {
         Work::Each($each)
@@ -121,6 +133,8 @@ table! {
     // name                 operands family       flops   shape rule         oracle                   gradient      access
     MUL_MAT                 2..=2    Gemm         product mul_mat            gemm::mul_mat            mul_mat       mul_mat;
     OUT_PROD                2..=2    Gemm         product out_prod           gemm::out_prod           out_prod      out_prod;
+    FLASH_ATTN_EXT          3..=5    Attention    attention flash_attn     attention::flash_attn    none(FUSED)   flash_attn;
+    MUL_MAT_ID              3..=3    Experts      experts mul_mat_id       gemm::mul_mat_id         none(PICKED)  mul_mat_id;
     ADD                     2..=2    Elementwise  1       binary             elementwise::binary      add           own;
     SUB                     2..=2    Elementwise  1       binary             elementwise::binary      sub           own;
     MUL                     2..=2    Elementwise  1       binary             elementwise::binary      mul           own;
@@ -204,6 +218,8 @@ impl Op {
         match self {
             Self::MulMat => &MUL_MAT,
             Self::OutProd => &OUT_PROD,
+            Self::FlashAttn(_) => &FLASH_ATTN_EXT,
+            Self::MulMatId => &MUL_MAT_ID,
             Self::Binary(Binary::Add) => &ADD,
             Self::Binary(Binary::Sub) => &SUB,
             Self::Binary(Binary::Mul) => &MUL,

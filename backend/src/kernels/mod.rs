@@ -1,11 +1,13 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod attention;
 mod constants;
 mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
+mod experts;
 mod functions;
 mod gather;
 mod gemm;
@@ -170,6 +172,8 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::MulMat | Op::OutProd => gemm::product(call, op),
         Op::Gated(_) => functions::function(call, op),
         Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
+        Op::FlashAttn(ref attention) => attention::flash_attn(call, attention),
+        Op::MulMatId => experts::mul_mat_id(call),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)

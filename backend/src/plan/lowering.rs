@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
+use crate::graph::{self, Desc, FlashAttn, Inset, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -257,6 +257,10 @@ impl Key {
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
+            Op::FlashAttn(FlashAttn { scale, max_bias, softcap, mask, sinks }) => {
+                let [scale, bias, cap, ..] = floats(&[scale, max_bias, softcap]);
+                [scale, bias, cap, u32::from(mask), u32::from(sinks), 0, 0, 0, 0, 0]
+            }
             Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
                 [a, b, c, d, 0, 0, 0, 0, 0, 0]
             }
@@ -295,6 +299,7 @@ impl Key {
             }
             Op::MulMat
             | Op::OutProd
+            | Op::MulMatId
             | Op::SiluBack
             | Op::TanhBack
             | Op::GeluBack

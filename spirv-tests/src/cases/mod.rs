@@ -1,8 +1,10 @@
 //! The table: cases of every op.
 
+mod attention;
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod experts;
 mod functions;
 mod fused;
 mod gather;
@@ -29,6 +31,8 @@ use crate::Case;
 pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Attention => attention::cases(),
+        Family::Experts => experts::cases(),
         Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
         Family::Function => functions::cases(),
         Family::Copy => [copy::cases(), windows::copies()].concat(),
@@ -59,7 +63,15 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset, Family::Move, Family::Sample, Family::Generate];
+pub const ESTIMATED: &[Family] = &[
+    Family::Attention,
+    Family::Experts,
+    Family::Function,
+    Family::Inset,
+    Family::Move,
+    Family::Sample,
+    Family::Generate,
+];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

@@ -2,12 +2,13 @@
 //! elsewhere.
 
 use crate::graph::{
-    Array, Binary, Contents, DType, Desc, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Triangle,
-    Unary, ValueId, elements, eval,
+    Array, Binary, Contents, DType, Desc, FlashAttn, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape,
+    Triangle, Unary, ValueId, elements, eval,
 };
 
 const ADD: Op = Op::Binary(Binary::Add);
 const MUL: Op = Op::Binary(Binary::Mul);
+const ATTENTION: FlashAttn = FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
 
 /// A linear congruence: the tests run the same everywhere.
 struct Random(u64);
@@ -400,6 +401,12 @@ fn ops_without_a_gradient_say_why() {
         (Op::SoftMaxBack { scale }, 2, second),
         (Op::CrossEntropyLossBack, 3, second),
         (Op::ArgMax, 1, "its result is an index"),
+        (
+            Op::FlashAttn(ATTENTION),
+            3,
+            "it keeps no weights of the keys; attention is trained as products and a softmax",
+        ),
+        (Op::MulMatId, 3, "ids pick its matrices, and gradients of picked matrices are not built"),
         (Op::AdamW, 5, "it updates its operands in place"),
     ];
     let steps = [Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
@@ -427,6 +434,12 @@ fn ops_without_a_gradient_say_why() {
             }
             Op::CrossEntropyLossBack => {
                 inputs[0] = s.float([1; 4]);
+                s.node(op, &inputs).value
+            }
+            Op::MulMatId => {
+                inputs[2] = s.ids(3, 1);
+                inputs[1] = s.float([4, 1, 3, 1]);
+                inputs[2] = inputs[2].reshape([1, 3, 1, 1]).unwrap();
                 s.node(op, &inputs).value
             }
             _ => s.node(op, &inputs).value,

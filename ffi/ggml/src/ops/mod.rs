@@ -1,5 +1,6 @@
 //! ggml's ops as ours: parameter words, which sources are operands. Pure.
 
+mod attention;
 mod functions;
 mod numbers;
 mod places;
@@ -103,6 +104,8 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         RMS_NORM_BACK => (Op::RmsNormBack { eps: float(0) }, all(2)),
         MUL_MAT => (Op::MulMat, all(2)),
         OUT_PROD => (Op::OutProd, all(2)),
+        FLASH_ATTN_EXT => attention::flash_attn(params, &has),
+        MUL_MAT_ID => (Op::MulMatId, all(3)),
         GET_ROWS => (Op::GetRows, all(2)),
         GET_ROWS_BACK => (Op::GetRowsBack, all(2)),
         SOFT_MAX => {
@@ -242,6 +245,6 @@ mod tests {
         assert!(reason(ROPE, &[(1, -1)], 2).contains("n_dims"));
         assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
-        assert!(reason(74, &[], 4).contains("not supported"));
+        assert!(reason(MAP_CUSTOM1, &[], 4).contains("not supported"));
     }
 }

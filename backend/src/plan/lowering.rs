@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -135,6 +135,14 @@ impl Lowerings {
         Ok(self.place(operand))
     }
 
+    /// A window of any strides over the elements of a place, by their numbers, or why those do not tell where the elements are.
+    pub fn flat(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        let graph::Operand { shape, strides, offset, .. } = window;
+        let flat = kernels::flat(self.operand(place), shape, strides, *offset).map_err(|refusal| refusal.0)?;
+        kernels::takes(&flat).map_err(|refusal| refusal.0)?;
+        Ok(self.place(flat))
+    }
+
     /// [`kernels::lower`] at these places.
     pub fn lower(
         &mut self,
@@ -248,6 +256,10 @@ impl Key {
                 let [base, scale, ext, attn, fast, slow, ..] =
                     floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
                 [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
+            }
+            Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
+                let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
+                [a, b, c, d, s, t, u, v, offset, 0]
             }
             Op::MulMat
             | Op::OutProd

@@ -5,34 +5,47 @@ use crate::report::{Outcome, Verdict};
 /// Reads a program's lines one by one.
 pub struct Reader {
     announces: bool,
-    open: Option<String>,
+    /// The case that was announced, and whether it has a verdict.
+    current: Option<(String, bool)>,
 }
 
 impl Reader {
     /// Reads comparisons and support: one line a case.
     pub fn of_results() -> Self {
-        Self { announces: false, open: None }
+        Self { announces: false, current: None }
     }
 
-    /// Reads gradients, where a first line, which says OK, announces a case that is then computed.
+    /// Reads gradients. A first line, which says OK, announces a case that is then computed; what follows on it is said of the sum of its
+    /// results, with the parameters of the case, and where it fails in more than one line.
     pub fn of_gradients() -> Self {
-        Self { announces: true, open: None }
+        Self { announces: true, current: None }
     }
 
     /// The case on which a line gives a verdict.
     pub fn verdict(&mut self, line: &str) -> Option<(String, Verdict)> {
         let (name, verdict) = case_line(line)?;
-        if self.announces && verdict.outcome == Outcome::Passed && self.open.as_deref() != Some(name) {
-            self.open = Some(name.to_owned());
-            return None;
+        if !self.announces {
+            return Some((name.to_owned(), verdict));
         }
-        self.open = None;
-        Some((name.to_owned(), verdict))
+        let parameters = |name: &str| name.find('(').map(|at| name[at..].to_owned());
+        match &mut self.current {
+            Some((case, told))
+                if parameters(case) == parameters(name) && (!*told || verdict.outcome == Outcome::Failed) =>
+            {
+                *told = true;
+                Some((case.clone(), verdict))
+            }
+            current if verdict.outcome == Outcome::Passed => {
+                *current = Some((name.to_owned(), false));
+                None
+            }
+            _ => Some((name.to_owned(), verdict)),
+        }
     }
 
     /// The case that was announced and has no verdict yet.
     pub fn open(&self) -> Option<&str> {
-        self.open.as_deref()
+        self.current.as_ref().filter(|(_, told)| !told).map(|(name, _)| name.as_str())
     }
 }
 
@@ -125,6 +138,17 @@ mod tests {
         }
         assert_eq!(reader.verdict("  ADD(2): not supported [x]").unwrap().0, "ADD(2)");
         assert_eq!(Reader::of_results().verdict(ok).unwrap().0, "ADD(1)");
+    }
+
+    #[test]
+    fn a_gradient_is_said_of_the_sum() {
+        let mut reader = Reader::of_gradients();
+        assert_eq!(reader.verdict("  SQR(1): OK"), None);
+        let (name, verdict) = reader.verdict("  SUM(1): [SUM] MAA = 0.5 > 0.1 FAIL").unwrap();
+        assert_eq!((name.as_str(), verdict.detail.as_str()), ("SQR(1)", "[SUM] MAA = 0.5 > 0.1"));
+        assert_eq!(reader.verdict("  SUM(1): compare failed FAIL").unwrap().0, "SQR(1)");
+        assert_eq!(reader.verdict("  SUM(1): OK"), None, "the sum's own case, with the same parameters");
+        assert_eq!(reader.open(), Some("SUM(1)"));
     }
 
     #[test]

@@ -11,10 +11,12 @@ mod optimizer;
 mod repeat;
 mod rope;
 mod rows;
+mod stored;
 mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
+pub use stored::{copied_blocks, stored};
 
 use fblayout::graph::{Family, Operand};
 

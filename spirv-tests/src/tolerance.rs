@@ -5,6 +5,8 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod windows;
+
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
@@ -107,6 +109,15 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::CrossEntropyLoss => cross_entropy(inputs, out),
         Op::CrossEntropyLossBack => cross_entropy_back(inputs),
         Op::AdamW => return adamw(inputs, outputs),
+        Op::Im2Col { .. } | Op::Im2Col3d { .. } => out.map(|_| 0.0),
+        Op::Im2ColBack { .. } | Op::Col2Im1d { .. } => sums(op, inputs, out),
+        Op::Conv2d(_)
+        | Op::Conv2dDw(_)
+        | Op::Conv3d { .. }
+        | Op::ConvTranspose1d { .. }
+        | Op::ConvTranspose2d { .. } => windows::convolution(op, inputs, out),
+        Op::Pool1d(pool) | Op::Pool2d(pool) => windows::pool(op, pool, inputs, out),
+        Op::Pool2dBack(pool) => windows::pool_back(op, pool, inputs, out),
     };
     vec![one]
 }

@@ -67,6 +67,16 @@ fn optimizer() {
 }
 
 #[test]
+fn convolution() {
+    assert_family(Family::Convolution);
+}
+
+#[test]
+fn pool() {
+    assert_family(Family::Pool);
+}
+
+#[test]
 fn adjoint_pairs() {
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");

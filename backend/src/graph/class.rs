@@ -129,7 +129,7 @@ pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, ROWS, Rope, RopeMode, Row, Unary};
+    use super::super::{Binary, DType, Pool, PoolKind, ROWS, Rope, RopeMode, Row, Unary, Window};
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);
@@ -142,6 +142,8 @@ mod tests {
         let matrix = |n0, n1| Desc::f32([n0, n1, 1, 1]);
         let ids = |n| Desc { dtype: DType::I32, shape: [n, 1, 1, 1] };
         let weight = Desc { dtype: DType::Q8_0, shape: [32, 5, 1, 1] };
+        let (window, kernel) = (Window::PLAIN, Desc::f32([2, 2, 4, 3]));
+        let pool = Pool { kind: PoolKind::Max, extent: [2, 1], stride: [2, 1], pad: [0; 2] };
         let mut table = vec![
             (Op::MulMat, vec![matrix(8, 5), x], Desc::f32([5, 6, 4, 1]), "FTD-D"),
             (Op::MulMat, vec![weight, matrix(32, 3)], matrix(5, 3), "FTD-D"),
@@ -178,6 +180,9 @@ mod tests {
             (Op::SoftMaxBack { scale: 1.0 }, vec![x, x], x, "FTI-C"),
             (Op::ArgMax, vec![matrix(8, 6)], Desc { dtype: DType::I32, shape: [6, 1, 1, 1] }, "FTI-C"),
             (Op::AdamW, vec![x, x, x, x, matrix(7, 1)], x, "FTI-C"),
+            (Op::Im2Col { window, plane: true }, vec![kernel, x], Desc::f32([16, 7, 5, 1]), "FTI-D"),
+            // The input is read again, for where the maxima are.
+            (Op::Pool2d(pool), vec![x], Desc::f32([4, 6, 4, 1]), "FTD-D"),
         ];
         for unary in [Unary::Silu, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
             table.push((Op::Unary(unary), vec![x], x, "FTD-C"));

@@ -1,6 +1,6 @@
 //! Arithmetic of the ops: what a cost model weighs against bytes.
 
-use super::{Desc, Op, elements};
+use super::{Desc, Op, elements, sliding};
 
 /// Arithmetic of an op as a function of its shapes.
 #[derive(Clone, Copy, Debug)]
@@ -9,6 +9,8 @@ pub(super) enum Work {
     Product,
     /// This many operations for every element of the largest operand; a transcendental function counts as one.
     Each(u32),
+    /// By the windows that slide over an input.
+    Windows,
 }
 
 /// Floating point operations of an op on operands and an output that satisfy [`super::infer`].
@@ -19,6 +21,7 @@ pub fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
         (Work::Product, [_, b, ..]) => 2 * elements(&b.shape) * u64::from(output.shape[0]),
         (Work::Product, _) => 0,
         (Work::Each(n), _) => u64::from(n) * largest,
+        (Work::Windows, _) => sliding::flops(op, inputs, output),
     }
 }
 

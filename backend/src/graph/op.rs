@@ -1,6 +1,6 @@
 //! The ops, with the parameters that change what they compute.
 
-use super::Shape;
+use super::{Pool, Shape, Window};
 
 /// How RoPE pairs the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,4 +158,63 @@ pub enum Op {
     ArgMax,
     /// AdamW step: operands w, g, m, v, params F32`[7]` {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
     AdamW,
+    /// IM2COL: the patches under a kernel's windows as columns of a matrix; operands kernel, of which only the extents matter, and
+    /// image, zeros where a window leaves it.
+    Im2Col {
+        /// How the windows slide.
+        window: Window,
+        /// Kernel `[kw, kh, c, ..]`, image `[w, h, c, n]` -> `[kw kh c, ow, oh, n]`; else kernel `[kw, c, ..]`, image `[w, c, n]` ->
+        /// `[kw c, ow, n]`.
+        plane: bool,
+    },
+    /// IM2COL_BACK: gradient of the image; operands dy, kernel. Elements of patches add where they came from.
+    Im2ColBack {
+        /// How the windows slide.
+        window: Window,
+        /// As in `Im2Col`.
+        plane: bool,
+    },
+    /// IM2COL_3D: kernel `[kw, kh, kd, oc c]`, images `[w, h, d, n c]` -> `[kw kh kd c, ow, oh, od n]`.
+    Im2Col3d {
+        /// How the windows slide.
+        window: Window,
+        /// Channels of an image.
+        channels: u32,
+    },
+    /// COL2IM_1D: columns `[k c, t]` added at steps of the stride -> `[(t - 1) stride + k - 2 pad, c]`.
+    Col2Im1d {
+        /// Elements from one column to the next.
+        stride: u32,
+        /// Channels.
+        channels: u32,
+        /// Elements cut from both ends.
+        pad: u32,
+    },
+    /// CONV_2D: kernel (F32, F16) `[kw, kh, c, oc]`, image `[w, h, c, n]` -> `[ow, oh, oc, n]`.
+    Conv2d(Window),
+    /// CONV_2D_DW: each channel by its own kernel (F32, F16) `[kw, kh, 1, c]`, image `[w, h, c, n]` -> `[ow, oh, c, n]`.
+    Conv2dDw(Window),
+    /// CONV_3D: kernel (F32, F16) `[kw, kh, kd, oc c]`, images `[w, h, d, n c]` -> `[ow, oh, od, n oc]`.
+    Conv3d {
+        /// How the windows slide.
+        window: Window,
+        /// Channels of an image.
+        channels: u32,
+    },
+    /// CONV_TRANSPOSE_1D: kernel (F32, F16) `[kw, oc, c]`, input `[w, c]` -> `[(w - 1) stride + kw, oc]`.
+    ConvTranspose1d {
+        /// Outputs from one input to the next.
+        stride: u32,
+    },
+    /// CONV_TRANSPOSE_2D: kernel (F32, F16) `[kw, kh, oc, c]`, image `[w, h, c, n]` -> `[(w - 1) stride + kw, .., oc, n]`.
+    ConvTranspose2d {
+        /// Outputs from one input to the next, on both axes.
+        stride: u32,
+    },
+    /// POOL_1D: a pool along axis 0; the window has one element on axis 1.
+    Pool1d(Pool),
+    /// POOL_2D: a pool over axes 0 and 1.
+    Pool2d(Pool),
+    /// POOL_2D_BACK: gradient of Pool2d; operands dy, x.
+    Pool2dBack(Pool),
 }

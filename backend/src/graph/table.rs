@@ -28,6 +28,10 @@ pub enum Family {
     CrossEntropy,
     /// Optimizer steps, in place.
     Optimizer,
+    /// Convolutions and the patches that they multiply.
+    Convolution,
+    /// Pools over windows.
+    Pool,
 }
 
 /// What there is to know of an op.
@@ -57,6 +61,8 @@ pub struct Row {
 const SECOND: &str = "it is part of one, and second derivatives are not built";
 const INDEX: &str = "its result is an index";
 const IN_PLACE: &str = "it updates its operands in place";
+const BY_PATCHES: &str = "only convolutions by patches (IM2COL) are trained";
+const BY_PLANES: &str = "only pools of planes (POOL_2D) are trained";
 
 macro_rules! gradient {
     (none $why:ident) => {
@@ -70,6 +76,9 @@ macro_rules! gradient {
 macro_rules! work {
     (product) => {
         Work::Product
+    };
+    (windows) => {
+        Work::Windows
     };
     ($each:literal) => {
         Work::Each($each)
@@ -132,6 +141,18 @@ table! {
     CROSS_ENTROPY_LOSS      2..=2    CrossEntropy 7       cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
     CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy 7       cross_entropy_back loss::cross_entropy_back none(SECOND)  cross_entropy_back;
     OPT_STEP_ADAMW          5..=5    Optimizer    15      adamw              optimizer::adamw         none(IN_PLACE) adamw updates 0, 2, 3;
+    IM2COL                  2..=2    Convolution  windows im2col             convolution::im2col      im2col        looked_up;
+    IM2COL_BACK             2..=2    Convolution  windows im2col_back        convolution::im2col_back none(SECOND)  looked_up;
+    IM2COL_3D               2..=2    Convolution  windows im2col_3d          convolution::im2col_3d   none(BY_PATCHES) looked_up;
+    COL2IM_1D               1..=1    Convolution  windows col2im_1d          convolution::col2im_1d   none(BY_PATCHES) looked_up;
+    CONV_2D                 2..=2    Convolution  windows conv_2d            convolution::conv_2d     none(BY_PATCHES) looked_up;
+    CONV_2D_DW              2..=2    Convolution  windows conv_2d_dw         convolution::conv_2d_dw  none(BY_PATCHES) looked_up;
+    CONV_3D                 2..=2    Convolution  windows conv_3d            convolution::conv_3d     none(BY_PATCHES) looked_up;
+    CONV_TRANSPOSE_1D       2..=2    Convolution  windows conv_transpose_1d  convolution::conv_transpose_1d none(BY_PATCHES) looked_up;
+    CONV_TRANSPOSE_2D       2..=2    Convolution  windows conv_transpose_2d  convolution::conv_transpose_2d none(BY_PATCHES) looked_up;
+    POOL_1D                 1..=1    Pool         windows pool               convolution::pool        none(BY_PLANES) looked_up;
+    POOL_2D                 1..=1    Pool         windows pool               convolution::pool        pool_2d       looked_up;
+    POOL_2D_BACK            2..=2    Pool         windows pool_2d_back       convolution::pool_2d_back none(SECOND)  looked_up;
 }
 
 impl Op {
@@ -172,12 +193,24 @@ impl Op {
             Self::CrossEntropyLossBack => &CROSS_ENTROPY_LOSS_BACK,
             Self::ArgMax => &ARGMAX,
             Self::AdamW => &OPT_STEP_ADAMW,
+            Self::Im2Col { .. } => &IM2COL,
+            Self::Im2ColBack { .. } => &IM2COL_BACK,
+            Self::Im2Col3d { .. } => &IM2COL_3D,
+            Self::Col2Im1d { .. } => &COL2IM_1D,
+            Self::Conv2d(_) => &CONV_2D,
+            Self::Conv2dDw(_) => &CONV_2D_DW,
+            Self::Conv3d { .. } => &CONV_3D,
+            Self::ConvTranspose1d { .. } => &CONV_TRANSPOSE_1D,
+            Self::ConvTranspose2d { .. } => &CONV_TRANSPOSE_2D,
+            Self::Pool1d(_) => &POOL_1D,
+            Self::Pool2d(_) => &POOL_2D,
+            Self::Pool2dBack(_) => &POOL_2D_BACK,
         }
     }
 }
 
 /// The output an op gives for these operands. `asked` is what the node declares: it decides for ops that take their output
-/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack) and must agree with the rule for all others.
+/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack, Im2ColBack, pools) and must agree with the rule for all others.
 pub fn infer(op: &Op, inputs: &[Desc], asked: Option<Desc>) -> Result<Desc, ShapeError> {
     let row = op.row();
     rules::apply(row.name, row.min_operands..=row.max_operands, row.rule, op, inputs, asked)

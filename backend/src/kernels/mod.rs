@@ -2,6 +2,7 @@
 
 mod addressing;
 mod constants;
+mod convolution;
 mod copy;
 mod dispatch;
 mod elementwise;
@@ -12,6 +13,7 @@ mod in_place;
 mod loss;
 mod operand;
 mod optimizer;
+mod pool;
 mod rope;
 mod rotate;
 mod rows;
@@ -180,6 +182,17 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::CrossEntropyLossBack => loss::cross_entropy_back(call),
         Op::ArgMax => rows::arg_max(call),
         Op::AdamW => optimizer::adamw(call),
+        Op::Im2Col { .. }
+        | Op::Im2ColBack { .. }
+        | Op::Im2Col3d { .. }
+        | Op::Col2Im1d { .. }
+        | Op::Conv2d(_)
+        | Op::Conv2dDw(_)
+        | Op::Conv3d { .. }
+        | Op::ConvTranspose1d { .. }
+        | Op::ConvTranspose2d { .. } => convolution::convolution(call, op),
+        Op::Pool1d(ref pool) | Op::Pool2d(ref pool) => pool::pool(call, "pool", pool),
+        Op::Pool2dBack(ref pool) => pool::pool(call, "pool_back", pool),
     }
 }
 

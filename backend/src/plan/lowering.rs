@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::graph::{self, Desc, Op, Pool, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -226,6 +226,10 @@ impl Key {
             bits.iter_mut().zip(floats).for_each(|(bits, float)| *bits = float.to_bits());
             bits
         };
+        let windows = |window: graph::Window, more: u32| {
+            let [a, b, c, d, e, f, g, h, i] = window.words();
+            [a, b, c, d, e, f, g, h, i, more]
+        };
         let parameters = match *op {
             Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -248,6 +252,15 @@ impl Key {
                 let [base, scale, ext, attn, fast, slow, ..] =
                     floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
                 [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
+            }
+            Op::Im2Col { window, plane } | Op::Im2ColBack { window, plane } => windows(window, u32::from(plane)),
+            Op::Im2Col3d { window, channels } | Op::Conv3d { window, channels } => windows(window, channels),
+            Op::Conv2d(window) | Op::Conv2dDw(window) => windows(window, 0),
+            Op::Col2Im1d { stride, channels, pad } => [stride, channels, pad, 0, 0, 0, 0, 0, 0, 0],
+            Op::ConvTranspose1d { stride } | Op::ConvTranspose2d { stride } => [stride, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool) => {
+                let Pool { kind, extent: [e0, e1], stride: [s0, s1], pad: [p0, p1] } = pool;
+                [kind as u32, e0, e1, s0, s1, p0, p1, 0, 0, 0]
             }
             Op::MulMat
             | Op::OutProd

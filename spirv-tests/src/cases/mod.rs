@@ -1,5 +1,6 @@
 //! The table: cases of every op.
 
+mod convolution;
 mod copy;
 mod cross_entropy;
 mod elementwise;
@@ -7,6 +8,7 @@ mod fused;
 mod gather;
 mod gemm;
 mod optimizer;
+mod pool;
 mod repeat;
 mod rope;
 mod rows;
@@ -30,6 +32,8 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Convolution => convolution::cases(),
+        Family::Pool => pool::cases(),
     }
 }
 
@@ -47,7 +51,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Convolution, Family::Pool];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

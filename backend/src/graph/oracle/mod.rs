@@ -1,5 +1,6 @@
 //! What each op computes, in f64 and by definition; every kernel answers to these.
 
+pub(super) mod convolution;
 pub(super) mod elementwise;
 pub(super) mod gemm;
 pub(super) mod loss;

@@ -1,5 +1,9 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
+mod convolution;
+
+pub(super) use convolution::*;
+
 use std::ops::RangeInclusive;
 
 use super::{DType, Desc, Op, Shape};

@@ -6,7 +6,8 @@
 //     #define ACCESS READ     READ, WRITE or UPDATE
 // and, where the operand has one dtype in any case,
 //     #define DTYPE DTYPE_F32
-// which are undefined again at the end.
+// which are undefined again at the end. With WORDS defined the buffer is one of words, which can be replaced one by one
+// (replace); such an operand is never an image.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
 // type, one block of 32 of a quantized one. A quad is four consecutive elements along view axis 0, number i0 / 4.
@@ -96,9 +97,15 @@ layout(set = 0, binding = 16) buffer OperandCounters {
 #define OPERAND_QUALIFIER
 #endif
 
+#ifdef WORDS
+layout(set = 0, binding = 2 * SLOT) OPERAND_QUALIFIER buffer NAME(_Buffer) {
+    uint NAME(_words)[];
+};
+#else
 layout(set = 0, binding = 2 * SLOT) OPERAND_QUALIFIER buffer NAME(_Buffer) {
     uvec4 NAME(_texels)[];
 };
+#endif
 layout(set = 0, binding = 2 * SLOT + 1, rgba32ui) OPERAND_QUALIFIER uniform uimage2D NAME(_image);
 
 #define OPERAND_FIELD(field, name, initial) \
@@ -175,10 +182,15 @@ void NAME(_count)(uvec2 xy, uint store) {
 
 uvec4 NAME(_fetch)(uvec2 xy) {
     OPERAND_COUNT(xy, 0u);
+#ifdef WORDS
+    uint w = 4u * (xy.y * NAME(_pitch) + xy.x);
+    return uvec4(NAME(_words)[w], NAME(_words)[w + 1u], NAME(_words)[w + 2u], NAME(_words)[w + 3u]);
+#else
     if (NAME(_storage) == STORAGE_BUFFER) {
         return NAME(_texels)[xy.y * NAME(_pitch) + xy.x];
     }
     return imageLoad(NAME(_image), ivec2(xy));
+#endif
 }
 
 // Scale d and minimum m of the quantized slot whose first texel is xy. A tile is four slots and one scale texel, and tiles
@@ -291,7 +303,22 @@ vec4 NAME(_repeat4)(uint c4, uint i1, uint i2, uint i3, uint wrap) {
 
 #endif
 
-#if ACCESS != READ
+#ifdef WORDS
+
+// Sets word k of a texel.
+void NAME(_replace)(uvec2 xy, uint k, uint word) {
+    NAME(_words)[4u * (xy.y * NAME(_pitch) + xy.x) + k] = word;
+}
+
+// Sets half k of a texel, whose other halves other invocations may set at the same time.
+void NAME(_replace_half)(uvec2 xy, uint k, uint bits) {
+    uint w = 4u * (xy.y * NAME(_pitch) + xy.x) + k / 2u;
+    uint shift = 16u * (k % 2u);
+    atomicAnd(NAME(_words)[w], ~(0xFFFFu << shift));
+    atomicOr(NAME(_words)[w], bits << shift);
+}
+
+#elif ACCESS != READ
 
 void NAME(_put)(uvec2 xy, uvec4 texel) {
     OPERAND_COUNT(xy, 1u);
@@ -342,4 +369,5 @@ void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
 #undef OPERAND
 #undef SLOT
 #undef ACCESS
+#undef WORDS
 #undef DTYPE

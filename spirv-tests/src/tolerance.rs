@@ -101,7 +101,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Rope(rope) => rotation(rope, inputs),
         &Op::SoftMax { scale } => soft_max(&inputs[0], inputs.get(1), f64::from(scale), out),
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
-        Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
+        Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
+        Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A Q8_0 product has 19 bits and is exact; Q4_1 adds its minimum with one rounding.
         Op::Copy | Op::GetRows if dtypes[0] == DType::Q4_1 => exact_or(out, |y| U * y.abs()),

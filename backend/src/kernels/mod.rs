@@ -10,6 +10,7 @@ mod epilogue;
 mod gather;
 mod gemm;
 mod in_place;
+mod inset;
 mod loss;
 mod operand;
 mod optimizer;
@@ -136,7 +137,8 @@ pub struct Refusal(pub String);
 
 /// Lowers one op, or says why not. `inputs` in the op's operand order; an op in place has its written input's view as `output`.
 ///
-/// The op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
+/// An op of family Inset writes a part of `output` alone, which must hold operand 0 before (or be it).
+/// Every other op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
 /// works on rows; every other op needs storage of its own for its output.
 ///
 /// # Errors
@@ -176,6 +178,9 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::RepeatBack => copy::repeat_back(call),
         Op::Copy => copy::copy(call),
         Op::Pad { before } => copy::pad(call, before),
+        Op::Set(inset) => inset::set(call, inset),
+        Op::Acc(inset) => inset::acc(call, inset),
+        Op::SetRows(inset) => inset::set_rows(call, inset),
         Op::GetRows => gather::get_rows(call),
         Op::GetRowsBack => gather::get_rows_back(call),
         Op::CrossEntropyLoss => loss::cross_entropy(call),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Op, Pool, Rope, Shape};
+use crate::graph::{self, Desc, Inset, Op, Pool, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -261,6 +261,10 @@ impl Key {
             Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool) => {
                 let Pool { kind, extent: [e0, e1], stride: [s0, s1], pad: [p0, p1] } = pool;
                 [kind as u32, e0, e1, s0, s1, p0, p1, 0, 0, 0]
+            }
+            Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
+                let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
+                [a, b, c, d, s, t, u, v, offset, 0]
             }
             Op::MulMat
             | Op::OutProd

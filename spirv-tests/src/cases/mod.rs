@@ -7,6 +7,7 @@ mod elementwise;
 mod fused;
 mod gather;
 mod gemm;
+mod inset;
 mod optimizer;
 mod pool;
 mod repeat;
@@ -34,6 +35,7 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::Optimizer => optimizer::cases(),
         Family::Convolution => convolution::cases(),
         Family::Pool => pool::cases(),
+        Family::Inset => inset::cases(),
     }
 }
 
@@ -51,7 +53,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Convolution, Family::Pool];
+pub const ESTIMATED: &[Family] = &[Family::Inset, Family::Convolution, Family::Pool];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

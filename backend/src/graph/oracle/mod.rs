@@ -3,6 +3,7 @@
 pub(super) mod convolution;
 pub(super) mod elementwise;
 pub(super) mod gemm;
+pub(super) mod insets;
 pub(super) mod loss;
 pub(super) mod moves;
 pub(super) mod optimizer;

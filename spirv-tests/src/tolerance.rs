@@ -5,6 +5,8 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod mixing;
+mod recurrent;
 mod windows;
 
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
@@ -116,7 +118,15 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         | Op::Conv2dDw(_)
         | Op::Conv3d { .. }
         | Op::ConvTranspose1d { .. }
-        | Op::ConvTranspose2d { .. } => windows::convolution(op, inputs, out),
+        | Op::ConvTranspose2d { .. }
+        | Op::SsmConv => windows::convolution(op, inputs, out),
+        Op::RwkvWkv6 | Op::RwkvWkv7 | Op::GatedLinearAttn { .. } => recurrent::square_states(op, inputs, out),
+        Op::GatedDeltaNet { .. } => recurrent::delta_net(op, inputs, out),
+        Op::SsmScan { .. } => recurrent::scan(op, inputs, out),
+        Op::SolveTri => recurrent::solve_tri(inputs, out),
+        Op::LightningIndexer => mixing::indexer(op, inputs, dtypes, out),
+        &Op::Dsv4HcComb { iterations, .. } => mixing::comb(inputs, iterations, out),
+        Op::Dsv4HcPre { .. } | Op::Dsv4HcPost => mixing::streams(op, inputs, out),
         Op::Pool1d(pool) | Op::Pool2d(pool) => windows::pool(op, pool, inputs, out),
         Op::Pool2dBack(pool) => windows::pool_back(op, pool, inputs, out),
     };

@@ -82,6 +82,16 @@ fn insets() {
 }
 
 #[test]
+fn recurrences() {
+    assert_family(Family::Recurrent);
+}
+
+#[test]
+fn mixing() {
+    assert_family(Family::Mixing);
+}
+
+#[test]
 fn adjoint_pairs() {
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");

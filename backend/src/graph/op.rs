@@ -251,4 +251,53 @@ pub enum Op {
     Pool2d(Pool),
     /// POOL_2D_BACK: gradient of Pool2d; operands dy, x.
     Pool2dBack(Pool),
+    /// SSM_CONV: each channel by its own kernel along tokens; operands `[kernel - 1 + t, c, n]`, kernel `[kernel, c]` -> `[c, t, n]`.
+    SsmConv,
+    /// SSM_SCAN: `S = exp(d A) S + d x B`, `y = S . C` with `d = softplus(dt)`, for a state of every channel; operands first states
+    /// `[s, dim, heads, any]`, x `[dim, heads, t, n]`, dt `[heads, t, n]`, A `[1 or s, heads]`, B and C `[s, groups, t, n]`, ids of the
+    /// first states I32 `[n]` -> a vector: results like x, then states `[s, dim, heads, n, snapshots]`.
+    SsmScan {
+        /// States kept, after the last token and the ones before; zero before the first.
+        snapshots: u32,
+    },
+    /// RWKV_WKV6: `y = r (k v bonus + S)`, `S = w S + k v` per head; operands k, v, r `[s, heads, t]`, bonus `[s, heads]`, w like k,
+    /// first states `[s s heads, n]` of n sequences -> `[s heads, t + s n]`: results, then states.
+    RwkvWkv6,
+    /// RWKV_WKV7: `S = w S + v k + (S a) b`, `y = S r` per head; operands r, w, k, v, a, b `[s, heads, t]`, states as RwkvWkv6.
+    RwkvWkv7,
+    /// GATED_LINEAR_ATTN: `S = g S + k v`, `y = scale q S` per head; operands k, v, q, g `[s, heads, t]`, states as RwkvWkv6.
+    GatedLinearAttn {
+        /// Factor on q.
+        scale: f32,
+    },
+    /// GATED_DELTA_NET: `S = exp(g) S`, `S += beta (v - S k) k`, `y = S q / sqrt(s)` per head; operands q, k `[s, .., t, ..]`, v
+    /// `[s, heads, t, n]`, g `[1 or s, heads, t, n]`, beta `[1, heads, t, n]`, first states `[s, s, heads, n]` ->
+    /// `[s heads, t n + s n snapshots]`: results, then states.
+    GatedDeltaNet {
+        /// As in `SsmScan`.
+        snapshots: u32,
+    },
+    /// SOLVE_TRI: X with `A X = B`; operands lower triangular A `[n, n, ..]`, B `[k, n, ..]`.
+    SolveTri,
+    /// LIGHTNING_INDEXER: `sum_h max(q_h . k, 0) w_h + mask`; operands q `[e, heads, t, n]`, k (a weight's dtype) `[e, 1, keys, n]`, w
+    /// `[heads, t, 1, n]`, mask (F32, F16) `[keys, t, 1, ..]` -> `[keys, t, 1, n]`.
+    LightningIndexer,
+    /// DSV4_HC_COMB: 4 x 4 mixing matrices `[to, from, t]` by softmax of rows, then columns and rows normalized in turns; operands
+    /// mixes `[24, t]` with the logits behind 8 other weights, scales (the third counts), base `[24]`.
+    Dsv4HcComb {
+        /// Added to probabilities and to sums.
+        eps: f32,
+        /// Normalizations of columns; rows are normalized between them.
+        iterations: u32,
+    },
+    /// DSV4_HC_PRE: residual streams `[n, h, t]` summed by weights `[h, t]`, or by the sigmoid of gates `[n, h, t]` -> `[n, t]`.
+    Dsv4HcPre {
+        /// Factor on the sum.
+        scale: f32,
+        /// Whether operand 1 has gates.
+        gated: bool,
+    },
+    /// DSV4_HC_POST: `x w_to + sum_from mix[to, from] stream_from`, or each stream as it is; operands x `[n, t]`, streams `[n, h, t]`, w
+    /// `[h, t]`, optional mix `[to, from, t]`.
+    Dsv4HcPost,
 }

@@ -32,6 +32,10 @@ pub enum Family {
     Convolution,
     /// Pools over windows.
     Pool,
+    /// Recurrences over tokens and triangular solves.
+    Recurrent,
+    /// Weighted sums over heads and residual streams.
+    Mixing,
     /// Operand 0 with a part of it written anew.
     Inset,
 }
@@ -65,6 +69,8 @@ const INDEX: &str = "its result is an index";
 const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
 const BY_PATCHES: &str = "only convolutions by patches (IM2COL) are trained";
+const RECURRENT: &str = "recurrences are not trained through";
+const INFERENCE: &str = "it is made for inference";
 const BY_PLANES: &str = "only pools of planes (POOL_2D) are trained";
 
 macro_rules! gradient {
@@ -159,6 +165,17 @@ table! {
     POOL_1D                 1..=1    Pool         windows pool               convolution::pool        none(BY_PLANES) looked_up;
     POOL_2D                 1..=1    Pool         windows pool               convolution::pool        pool_2d       looked_up;
     POOL_2D_BACK            2..=2    Pool         windows pool_2d_back       convolution::pool_2d_back none(SECOND)  looked_up;
+    SSM_CONV                2..=2    Recurrent    8       ssm_conv           recurrent::ssm_conv      none(RECURRENT) looked_up;
+    SSM_SCAN                7..=7    Recurrent    6       ssm_scan           recurrent::ssm_scan      none(RECURRENT) looked_up;
+    RWKV_WKV6               6..=6    Recurrent    8       rwkv_wkv6          recurrent::rwkv_wkv6     none(RECURRENT) looked_up;
+    RWKV_WKV7               7..=7    Recurrent    10      rwkv_wkv7          recurrent::rwkv_wkv7     none(RECURRENT) looked_up;
+    GATED_LINEAR_ATTN       5..=5    Recurrent    6       gated_linear_attn  recurrent::gated_linear_attn none(RECURRENT) looked_up;
+    GATED_DELTA_NET         6..=6    Recurrent    8       gated_delta_net    recurrent::gated_delta_net none(RECURRENT) looked_up;
+    SOLVE_TRI               2..=2    Recurrent    2       solve_tri          recurrent::solve_tri     none(INFERENCE) looked_up;
+    LIGHTNING_INDEXER       4..=4    Mixing       2       lightning_indexer  mixing::lightning_indexer none(INFERENCE) looked_up;
+    DSV4_HC_COMB            3..=3    Mixing       20      dsv4_hc_comb       mixing::dsv4_hc_comb     none(INFERENCE) looked_up;
+    DSV4_HC_PRE             2..=2    Mixing       2       dsv4_hc_pre        mixing::dsv4_hc_pre      none(INFERENCE) looked_up;
+    DSV4_HC_POST            3..=4    Mixing       8       dsv4_hc_post       mixing::dsv4_hc_post     none(INFERENCE) looked_up;
 }
 
 impl Op {
@@ -214,6 +231,17 @@ impl Op {
             Self::Pool1d(_) => &POOL_1D,
             Self::Pool2d(_) => &POOL_2D,
             Self::Pool2dBack(_) => &POOL_2D_BACK,
+            Self::SsmConv => &SSM_CONV,
+            Self::SsmScan { .. } => &SSM_SCAN,
+            Self::RwkvWkv6 => &RWKV_WKV6,
+            Self::RwkvWkv7 => &RWKV_WKV7,
+            Self::GatedLinearAttn { .. } => &GATED_LINEAR_ATTN,
+            Self::GatedDeltaNet { .. } => &GATED_DELTA_NET,
+            Self::SolveTri => &SOLVE_TRI,
+            Self::LightningIndexer => &LIGHTNING_INDEXER,
+            Self::Dsv4HcComb { .. } => &DSV4_HC_COMB,
+            Self::Dsv4HcPre { .. } => &DSV4_HC_PRE,
+            Self::Dsv4HcPost => &DSV4_HC_POST,
         }
     }
 }

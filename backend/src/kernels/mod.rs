@@ -12,9 +12,11 @@ mod gemm;
 mod in_place;
 mod inset;
 mod loss;
+mod mixing;
 mod operand;
 mod optimizer;
 mod pool;
+mod recurrent;
 mod rope;
 mod rotate;
 mod rows;
@@ -198,6 +200,15 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         | Op::ConvTranspose2d { .. } => convolution::convolution(call, op),
         Op::Pool1d(ref pool) | Op::Pool2d(ref pool) => pool::pool(call, "pool", pool),
         Op::Pool2dBack(ref pool) => pool::pool(call, "pool_back", pool),
+        Op::SsmScan { .. } | Op::RwkvWkv6 | Op::RwkvWkv7 | Op::GatedLinearAttn { .. } | Op::GatedDeltaNet { .. } => {
+            recurrent::recurrence(call, op)
+        }
+        Op::SsmConv => recurrent::ssm_conv(call),
+        Op::SolveTri => recurrent::solve_tri(call),
+        Op::LightningIndexer => mixing::lightning_indexer(call),
+        Op::Dsv4HcComb { eps, iterations } => mixing::hc_comb(call, eps, iterations),
+        Op::Dsv4HcPre { scale, gated } => mixing::hc_pre(call, scale, gated),
+        Op::Dsv4HcPost => mixing::hc_post(call),
     }
 }
 

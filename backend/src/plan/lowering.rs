@@ -256,6 +256,10 @@ impl Key {
             Op::Im2Col { window, plane } | Op::Im2ColBack { window, plane } => windows(window, u32::from(plane)),
             Op::Im2Col3d { window, channels } | Op::Conv3d { window, channels } => windows(window, channels),
             Op::Conv2d(window) | Op::Conv2dDw(window) => windows(window, 0),
+            Op::SsmScan { snapshots } | Op::GatedDeltaNet { snapshots } => [snapshots, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::GatedLinearAttn { scale } => floats(&[scale]),
+            Op::Dsv4HcComb { eps, iterations } => [eps.to_bits(), iterations, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Dsv4HcPre { scale, gated } => [scale.to_bits(), u32::from(gated), 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Col2Im1d { stride, channels, pad } => [stride, channels, pad, 0, 0, 0, 0, 0, 0, 0],
             Op::ConvTranspose1d { stride } | Op::ConvTranspose2d { stride } => [stride, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool) => {
@@ -281,7 +285,13 @@ impl Key {
             | Op::CrossEntropyLoss
             | Op::CrossEntropyLossBack
             | Op::ArgMax
-            | Op::AdamW => [0; 10],
+            | Op::AdamW
+            | Op::SsmConv
+            | Op::RwkvWkv6
+            | Op::RwkvWkv7
+            | Op::SolveTri
+            | Op::LightningIndexer
+            | Op::Dsv4HcPost => [0; 10],
         };
         Self(discriminant(op), parameters)
     }

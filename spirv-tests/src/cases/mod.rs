@@ -8,8 +8,10 @@ mod fused;
 mod gather;
 mod gemm;
 mod inset;
+mod mixing;
 mod optimizer;
 mod pool;
+mod recurrent;
 mod repeat;
 mod rope;
 mod rows;
@@ -35,6 +37,8 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::Optimizer => optimizer::cases(),
         Family::Convolution => convolution::cases(),
         Family::Pool => pool::cases(),
+        Family::Recurrent => recurrent::cases(),
+        Family::Mixing => mixing::cases(),
         Family::Inset => inset::cases(),
     }
 }
@@ -53,7 +57,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Inset, Family::Convolution, Family::Pool];
+pub const ESTIMATED: &[Family] = &[Family::Inset, Family::Convolution, Family::Pool, Family::Recurrent, Family::Mixing];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

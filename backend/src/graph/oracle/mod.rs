@@ -5,8 +5,10 @@ pub(super) mod elementwise;
 pub(super) mod gemm;
 pub(super) mod insets;
 pub(super) mod loss;
+pub(super) mod mixing;
 pub(super) mod moves;
 pub(super) mod optimizer;
+pub(super) mod recurrent;
 pub(super) mod rope;
 pub(super) mod rows;
 

@@ -2,6 +2,8 @@
 
 mod convolution;
 mod insets;
+mod mixing;
+mod recurrent;
 
 use std::ops::RangeInclusive;
 
@@ -9,6 +11,8 @@ use super::{DType, Desc, Op, Shape};
 
 pub(super) use convolution::*;
 pub(super) use insets::*;
+pub(super) use mixing::*;
+pub(super) use recurrent::*;
 
 /// What a [`ShapeError`] speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

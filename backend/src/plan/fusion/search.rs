@@ -244,6 +244,8 @@ pub(super) fn is_root(node: &Node) -> bool {
         | Family::Optimizer
         | Family::Inset
         | Family::Convolution
-        | Family::Pool => false,
+        | Family::Pool
+        | Family::Recurrent
+        | Family::Mixing => false,
     }
 }

@@ -2,6 +2,7 @@
 
 mod convolution;
 mod numbers;
+mod recurrent;
 
 pub use numbers::check_numbers;
 
@@ -115,6 +116,13 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         | CONV_TRANSPOSE_2D | POOL_1D | POOL_2D | POOL_2D_BACK => {
             let mapped = convolution::map(op, params)?;
             let operands = mapped.row().max_operands;
+            (mapped, all(operands))
+        }
+        SSM_CONV | SSM_SCAN | RWKV_WKV6 | RWKV_WKV7 | GATED_LINEAR_ATTN | GATED_DELTA_NET | SOLVE_TRI
+        | LIGHTNING_INDEXER | DSV4_HC_COMB | DSV4_HC_PRE | DSV4_HC_POST => {
+            let mapped = recurrent::map(op, params)?;
+            // Without mixing, streams stay as they are.
+            let operands = if op == DSV4_HC_POST && !has(3) { 3 } else { mapped.row().max_operands };
             (mapped, all(operands))
         }
         _ => return Err("the op is not supported".into()),

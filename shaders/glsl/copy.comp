@@ -44,7 +44,7 @@ uvec4 source(uint i0, uint i1, uint i2, uint i3) {
 }
 
 // Whether quads of D's rows are quads of A's rows.
-const bool BY_QUADS = (RENUMBER | (WRAP & 1u) | A_lane_axis) == 0u;
+const bool BY_QUADS = (RENUMBER | (WRAP & 1u)) == 0u;
 
 // Quad c4 of a row of D, its first element inside the extents.
 vec4 quad(uint c4, uint i1, uint i2, uint i3) {

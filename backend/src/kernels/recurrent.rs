@@ -68,8 +68,13 @@ fn blocks(call: Call<'_>, shader: &'static str, of: &Blocks, scale: Option<f32>)
     let whole = [of.results, of.size, shape[0]].iter().all(|n| n.is_multiple_of(4));
     let direct = whole && call.output.padded() == shape;
     let layout = vector(elements);
-    let unpacked =
-        Operand { dtype: DType::F32, view: layout.view(), storage: StorageKind::Buffer, pitch: layout.width() };
+    let unpacked = Operand {
+        dtype: DType::F32,
+        view: layout.view(),
+        flat: false,
+        storage: StorageKind::Buffer,
+        pitch: layout.width(),
+    };
 
     let mut builder = call.builder(shader)?;
     for (i, input) in call.inputs.iter().enumerate() {
@@ -89,9 +94,11 @@ fn blocks(call: Call<'_>, shader: &'static str, of: &Blocks, scale: Option<f32>)
         return Ok(block.into());
     }
     let constants = [of.results * of.heads * of.tokens * of.sequences, of.results, of.size];
-    let pack = Builder::new("pack", call.limits)
-        .operand(Arg::Scratch(0), &unpacked, Access::Read)?
-        .operand(Arg::Output, call.output, Access::Write)?;
+    let pack = Builder::new("pack", call.limits).operand(Arg::Scratch(0), &unpacked, Access::Read)?.operand(
+        Arg::Output,
+        call.output,
+        Access::Write,
+    )?;
     let pack = (ROWS..).zip(constants).fold(pack, |pack, (id, value)| pack.set(id, value)).texels(call.output)?;
     Ok(Lowered { dispatches: vec![block, pack], scratch: vec![Scratch { dtype: DType::F32, layout }] })
 }

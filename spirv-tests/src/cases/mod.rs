@@ -15,6 +15,7 @@ mod recurrent;
 mod repeat;
 mod rope;
 mod rows;
+mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
@@ -26,9 +27,9 @@ use crate::Case;
 /// All cases of a family.
 pub fn of(family: Family) -> Vec<Case> {
     match family {
-        Family::Gemm => gemm::cases(),
-        Family::Elementwise => elementwise::cases(),
-        Family::Copy => copy::cases(),
+        Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
         Family::Gather => gather::cases(),

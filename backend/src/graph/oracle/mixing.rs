@@ -16,7 +16,9 @@ pub(crate) fn lightning_indexer(_: &Op, inputs: &[Array], output: Shape) -> Vec<
 /// Operands mixes, scales, base: the matrix of a token from the logits behind the weights of its streams.
 pub(crate) fn dsv4_hc_comb(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     let &Op::Dsv4HcComb { eps, iterations } = op else { unreachable!("the row belongs to Dsv4HcComb") };
-    let ([mixes, scales, base], eps) = (inputs, f64::from(eps)) else { unreachable!("the rule asks for three operands") };
+    let ([mixes, scales, base], eps) = (inputs, f64::from(eps)) else {
+        unreachable!("the rule asks for three operands")
+    };
     let streams = output[0];
     let mut combs = Array::from_fn(output, |[to, from, t, _]| {
         let logit = 2 * streams + to + streams * from;

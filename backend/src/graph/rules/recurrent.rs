@@ -28,7 +28,8 @@ impl Call<'_> {
         }
         let state = u64::from(size) * u64::from(size) * u64::from(heads);
         if u64::from(self.shape(last)[0]) != state {
-            let rule = format!("axis 0 of {:?} must be {state}: {size} x {size} for each of {heads} heads", self.shape(last));
+            let rule =
+                format!("axis 0 of {:?} must be {state}: {size} x {size} for each of {heads} heads", self.shape(last));
             return self.refuse(Site::Operand(last), rule);
         }
         self.matrix(last)?;
@@ -66,7 +67,11 @@ pub(crate) fn ssm_scan(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.shaped(3, [rates, heads, 1, 1], "for it is [1 or elements of a state, heads]")?;
     let groups = call.shape(4)[1];
     for i in 4..6 {
-        call.shaped(i, [state[0], groups, tokens, sequences], "for it is [elements of a state, groups, tokens, sequences]")?;
+        call.shaped(
+            i,
+            [state[0], groups, tokens, sequences],
+            "for it is [elements of a state, groups, tokens, sequences]",
+        )?;
     }
     call.repeats(4, 1..=1, [1, heads, 1, 1])?;
     if call.vector(6, DType::I32)? != sequences {

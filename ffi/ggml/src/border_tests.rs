@@ -47,7 +47,7 @@ fn the_registry_lists_its_devices() {
 fn bytes_go_through_views_exactly() {
     let plugin = Plugin::new("");
     let buffer = plugin.buffer(8192, 0);
-    for type_id in [0, 1, 3, 8, 12, 26, 27, 30] {
+    for type_id in [0, 1, 3, 8, 12, 16, 26, 27, 28, 30] {
         let root = buffer.place(plugin.world.tensor(type_id, [256, 3, 1, 1]), 256);
         // SAFETY: the tensor is alive.
         let (nb, n) = unsafe { ((*root).nb, (*root).nb[2]) };
@@ -199,7 +199,7 @@ fn parts_are_written() {
     const ACC: i32 = 5;
     const SET: i32 = 33;
     const SET_ROWS: i32 = 42;
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let (weights, compute) = (plugin.buffer(1024, 0), plugin.buffer(1024, 2));
     let cache = weights.place(w.tensor(F32, [4, 3, 1, 1]), 0);
@@ -244,7 +244,7 @@ fn a_plan_does_not_outlive_its_buffers() {
 fn support_is_what_the_lowering_says() {
     let plugin = Plugin::new("");
     let w = &plugin.world;
-    for type_id in [0, 1, 3, 8, 12, 26, 27, 30] {
+    for type_id in [0, 1, 3, 8, 12, 16, 26, 27, 28, 30] {
         let leaf = w.tensor(type_id, [256, 2, 1, 1]);
         // SAFETY: the tensor is alive.
         let nb = unsafe { (*leaf).nb };

@@ -15,10 +15,12 @@ mod recurrent;
 mod repeat;
 mod rope;
 mod rows;
+mod stored;
 mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
+pub use stored::{copied_blocks, stored};
 
 use fblayout::graph::{Family, Operand};
 

@@ -7,7 +7,10 @@
 
 mod attention;
 mod functions;
+mod mixing;
+mod recurrent;
 mod samples;
+mod windows;
 
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
@@ -123,6 +126,23 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::CrossEntropyLoss => cross_entropy(inputs, out),
         Op::CrossEntropyLossBack => cross_entropy_back(inputs),
         Op::AdamW => return adamw(inputs, outputs),
+        Op::Im2Col { .. } | Op::Im2Col3d { .. } => out.map(|_| 0.0),
+        Op::Im2ColBack { .. } | Op::Col2Im1d { .. } => sums(op, inputs, out),
+        Op::Conv2d(_)
+        | Op::Conv2dDw(_)
+        | Op::Conv3d { .. }
+        | Op::ConvTranspose1d { .. }
+        | Op::ConvTranspose2d { .. }
+        | Op::SsmConv => windows::convolution(op, inputs, out),
+        Op::RwkvWkv6 | Op::RwkvWkv7 | Op::GatedLinearAttn { .. } => recurrent::square_states(op, inputs, out),
+        Op::GatedDeltaNet { .. } => recurrent::delta_net(op, inputs, out),
+        Op::SsmScan { .. } => recurrent::scan(op, inputs, out),
+        Op::SolveTri => recurrent::solve_tri(inputs, out),
+        Op::LightningIndexer => mixing::indexer(op, inputs, dtypes, out),
+        &Op::Dsv4HcComb { iterations, .. } => mixing::comb(inputs, iterations, out),
+        Op::Dsv4HcPre { .. } | Op::Dsv4HcPost => mixing::streams(op, inputs, out),
+        Op::Pool1d(pool) | Op::Pool2d(pool) => windows::pool(op, pool, inputs, out),
+        Op::Pool2dBack(pool) => windows::pool_back(op, pool, inputs, out),
     };
     vec![one]
 }

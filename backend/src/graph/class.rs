@@ -129,7 +129,10 @@ pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, FlashAttn, Gate, Inset, ROWS, Rope, RopeMode, Row, Sampling, Triangle, Unary};
+    use super::super::{
+        Binary, DType, FlashAttn, Gate, Inset, Pool, PoolKind, ROWS, Rope, RopeMode, Row, Sampling, Triangle, Unary,
+        Window,
+    };
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);
@@ -144,6 +147,8 @@ mod tests {
         let ids2 = |n0, n1| Desc { dtype: DType::I32, shape: [n0, n1, 1, 1] };
         let ids = |n| Desc { dtype: DType::I32, shape: [n, 1, 1, 1] };
         let weight = Desc { dtype: DType::Q8_0, shape: [32, 5, 1, 1] };
+        let (window, kernel) = (Window::PLAIN, Desc::f32([2, 2, 4, 3]));
+        let pool = Pool { kind: PoolKind::Max, extent: [2, 1], stride: [2, 1], pad: [0; 2] };
         let inset = Inset { shape: [4, 2, 1, 1], strides: [2, 16, 48, 48], offset: 9 };
         let mut table = vec![
             (Op::MulMat, vec![matrix(8, 5), x], Desc::f32([5, 6, 4, 1]), "FTD-D"),
@@ -190,6 +195,9 @@ mod tests {
             (Op::SoftMaxBack { scale: 1.0 }, vec![x, x], x, "FTI-C"),
             (Op::ArgMax, vec![matrix(8, 6)], Desc { dtype: DType::I32, shape: [6, 1, 1, 1] }, "FTI-C"),
             (Op::AdamW, vec![x, x, x, x, matrix(7, 1)], x, "FTI-C"),
+            (Op::Im2Col { window, plane: true }, vec![kernel, x], Desc::f32([16, 7, 5, 1]), "FTI-D"),
+            // The input is read again, for where the maxima are.
+            (Op::Pool2d(pool), vec![x], Desc::f32([4, 6, 4, 1]), "FTD-D"),
         ];
         for unary in [Unary::Silu, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
             table.push((Op::Unary(unary), vec![x], x, "FTD-C"));

@@ -1,6 +1,6 @@
 //! Arithmetic of the ops: what a cost model weighs against bytes.
 
-use super::{Desc, Op, elements};
+use super::{Desc, Op, elements, sliding};
 
 /// Arithmetic of an op as a function of its shapes.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,8 @@ pub(super) enum Work {
     Experts,
     /// This many operations for every element of the largest operand; a transcendental function counts as one.
     Each(u32),
+    /// By the windows that slide over an input.
+    Windows,
 }
 
 /// Floating point operations of an op on operands and an output that satisfy [`super::infer`].
@@ -25,6 +27,7 @@ pub fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
         (Work::Experts, [a, ..]) => 2 * elements(&output.shape) * u64::from(a.shape[0]),
         (Work::Product | Work::Attention | Work::Experts, _) => 0,
         (Work::Each(n), _) => u64::from(n) * largest,
+        (Work::Windows, _) => sliding::flops(op, inputs, output),
     }
 }
 

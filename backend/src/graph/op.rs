@@ -1,6 +1,6 @@
 //! The ops, with the parameters that change what they compute.
 
-use super::Shape;
+use super::{Pool, Shape, Window};
 
 /// How RoPE pairs the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -405,4 +405,112 @@ pub enum Op {
     ArgMax,
     /// AdamW step: operands w, g, m, v, params F32`[7]` {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
     AdamW,
+    /// IM2COL: the patches under a kernel's windows as columns of a matrix; operands kernel, of which only the extents matter, and
+    /// image, zeros where a window leaves it.
+    Im2Col {
+        /// How the windows slide.
+        window: Window,
+        /// Kernel `[kw, kh, c, ..]`, image `[w, h, c, n]` -> `[kw kh c, ow, oh, n]`; else kernel `[kw, c, ..]`, image `[w, c, n]` ->
+        /// `[kw c, ow, n]`.
+        plane: bool,
+    },
+    /// IM2COL_BACK: gradient of the image; operands dy, kernel. Elements of patches add where they came from.
+    Im2ColBack {
+        /// How the windows slide.
+        window: Window,
+        /// As in `Im2Col`.
+        plane: bool,
+    },
+    /// IM2COL_3D: kernel `[kw, kh, kd, oc c]`, images `[w, h, d, n c]` -> `[kw kh kd c, ow, oh, od n]`.
+    Im2Col3d {
+        /// How the windows slide.
+        window: Window,
+        /// Channels of an image.
+        channels: u32,
+    },
+    /// COL2IM_1D: columns `[k c, t]` added at steps of the stride -> `[(t - 1) stride + k - 2 pad, c]`.
+    Col2Im1d {
+        /// Elements from one column to the next.
+        stride: u32,
+        /// Channels.
+        channels: u32,
+        /// Elements cut from both ends.
+        pad: u32,
+    },
+    /// CONV_2D: kernel (F32, F16) `[kw, kh, c, oc]`, image `[w, h, c, n]` -> `[ow, oh, oc, n]`.
+    Conv2d(Window),
+    /// CONV_2D_DW: each channel by its own kernel (F32, F16) `[kw, kh, 1, c]`, image `[w, h, c, n]` -> `[ow, oh, c, n]`.
+    Conv2dDw(Window),
+    /// CONV_3D: kernel (F32, F16) `[kw, kh, kd, oc c]`, images `[w, h, d, n c]` -> `[ow, oh, od, n oc]`.
+    Conv3d {
+        /// How the windows slide.
+        window: Window,
+        /// Channels of an image.
+        channels: u32,
+    },
+    /// CONV_TRANSPOSE_1D: kernel (F32, F16) `[kw, oc, c]`, input `[w, c]` -> `[(w - 1) stride + kw, oc]`.
+    ConvTranspose1d {
+        /// Outputs from one input to the next.
+        stride: u32,
+    },
+    /// CONV_TRANSPOSE_2D: kernel (F32, F16) `[kw, kh, oc, c]`, image `[w, h, c, n]` -> `[(w - 1) stride + kw, .., oc, n]`.
+    ConvTranspose2d {
+        /// Outputs from one input to the next, on both axes.
+        stride: u32,
+    },
+    /// POOL_1D: a pool along axis 0; the window has one element on axis 1.
+    Pool1d(Pool),
+    /// POOL_2D: a pool over axes 0 and 1.
+    Pool2d(Pool),
+    /// POOL_2D_BACK: gradient of Pool2d; operands dy, x.
+    Pool2dBack(Pool),
+    /// SSM_CONV: each channel by its own kernel along tokens; operands `[kernel - 1 + t, c, n]`, kernel `[kernel, c]` -> `[c, t, n]`.
+    SsmConv,
+    /// SSM_SCAN: `S = exp(d A) S + d x B`, `y = S . C` with `d = softplus(dt)`, for a state of every channel; operands first states
+    /// `[s, dim, heads, any]`, x `[dim, heads, t, n]`, dt `[heads, t, n]`, A `[1 or s, heads]`, B and C `[s, groups, t, n]`, ids of the
+    /// first states I32 `[n]` -> a vector: results like x, then states `[s, dim, heads, n, snapshots]`.
+    SsmScan {
+        /// States kept, after the last token and the ones before; zero before the first.
+        snapshots: u32,
+    },
+    /// RWKV_WKV6: `y = r (k v bonus + S)`, `S = w S + k v` per head; operands k, v, r `[s, heads, t]`, bonus `[s, heads]`, w like k,
+    /// first states `[s s heads, n]` of n sequences -> `[s heads, t + s n]`: results, then states.
+    RwkvWkv6,
+    /// RWKV_WKV7: `S = w S + v k + (S a) b`, `y = S r` per head; operands r, w, k, v, a, b `[s, heads, t]`, states as RwkvWkv6.
+    RwkvWkv7,
+    /// GATED_LINEAR_ATTN: `S = g S + k v`, `y = scale q S` per head; operands k, v, q, g `[s, heads, t]`, states as RwkvWkv6.
+    GatedLinearAttn {
+        /// Factor on q.
+        scale: f32,
+    },
+    /// GATED_DELTA_NET: `S = exp(g) S`, `S += beta (v - S k) k`, `y = S q / sqrt(s)` per head; operands q, k `[s, .., t, ..]`, v
+    /// `[s, heads, t, n]`, g `[1 or s, heads, t, n]`, beta `[1, heads, t, n]`, first states `[s, s, heads, n]` ->
+    /// `[s heads, t n + s n snapshots]`: results, then states.
+    GatedDeltaNet {
+        /// As in `SsmScan`.
+        snapshots: u32,
+    },
+    /// SOLVE_TRI: X with `A X = B`; operands lower triangular A `[n, n, ..]`, B `[k, n, ..]`.
+    SolveTri,
+    /// LIGHTNING_INDEXER: `sum_h max(q_h . k, 0) w_h + mask`; operands q `[e, heads, t, n]`, k (a weight's dtype) `[e, 1, keys, n]`, w
+    /// `[heads, t, 1, n]`, mask (F32, F16) `[keys, t, 1, ..]` -> `[keys, t, 1, n]`.
+    LightningIndexer,
+    /// DSV4_HC_COMB: 4 x 4 mixing matrices `[to, from, t]` by softmax of rows, then columns and rows normalized in turns; operands
+    /// mixes `[24, t]` with the logits behind 8 other weights, scales (the third counts), base `[24]`.
+    Dsv4HcComb {
+        /// Added to probabilities and to sums.
+        eps: f32,
+        /// Normalizations of columns; rows are normalized between them.
+        iterations: u32,
+    },
+    /// DSV4_HC_PRE: residual streams `[n, h, t]` summed by weights `[h, t]`, or by the sigmoid of gates `[n, h, t]` -> `[n, t]`.
+    Dsv4HcPre {
+        /// Factor on the sum.
+        scale: f32,
+        /// Whether operand 1 has gates.
+        gated: bool,
+    },
+    /// DSV4_HC_POST: `x w_to + sum_from mix[to, from] stream_from`, or each stream as it is; operands x `[n, t]`, streams `[n, h, t]`, w
+    /// `[h, t]`, optional mix `[to, from, t]`.
+    Dsv4HcPost,
 }

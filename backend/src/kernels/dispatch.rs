@@ -167,6 +167,17 @@ impl<'a> Builder<'a> {
         self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, 1)
     }
 
+    /// One workgroup of `size` invocations per position of a box, axis 0 in whatever the shader counts.
+    pub(super) fn blocks(self, size: u32, extents: Shape) -> Result<Dispatch, Refusal> {
+        let most = self.largest_group();
+        if size > most {
+            let rule = format!("a workgroup of {size} invocations, the device has at most {most}");
+            return Err(Refusal(format!("shader {}: {rule}", self.shader)));
+        }
+        let groups: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, groups)
+    }
+
     /// The given workgroups of `size` invocations.
     pub(super) fn workgroups(mut self, size: u32, groups: [u32; 3]) -> Result<Dispatch, Refusal> {
         self.constants.push((LOCAL_SIZE, size));

@@ -1,6 +1,7 @@
 //! The table: cases of every op.
 
 mod attention;
+mod convolution;
 mod copy;
 mod cross_entropy;
 mod elementwise;
@@ -11,8 +12,11 @@ mod gather;
 mod gemm;
 mod generate;
 mod inset;
+mod mixing;
 mod optimizer;
 mod places;
+mod pool;
+mod recurrent;
 mod repeat;
 mod rope;
 mod rows;
@@ -45,6 +49,10 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Convolution => convolution::cases(),
+        Family::Pool => pool::cases(),
+        Family::Recurrent => recurrent::cases(),
+        Family::Mixing => mixing::cases(),
         Family::Inset => inset::cases(),
     }
 }
@@ -65,12 +73,16 @@ pub const COUNTED: &[Family] = &[
 /// The others, which it takes to touch each texel once.
 pub const ESTIMATED: &[Family] = &[
     Family::Attention,
+    Family::Convolution,
     Family::Experts,
     Family::Function,
-    Family::Inset,
-    Family::Move,
-    Family::Sample,
     Family::Generate,
+    Family::Inset,
+    Family::Mixing,
+    Family::Move,
+    Family::Pool,
+    Family::Recurrent,
+    Family::Sample,
 ];
 
 /// Every family.

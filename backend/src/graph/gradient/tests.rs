@@ -2,8 +2,8 @@
 //! elsewhere.
 
 use crate::graph::{
-    Array, Binary, Contents, DType, Desc, FlashAttn, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape,
-    Triangle, Unary, ValueId, elements, eval,
+    Array, Binary, Contents, DType, Desc, FlashAttn, Gate, Graph, Inset, Op, Operand, Pool, PoolKind, ROWS, Rope,
+    RopeMode, Row, Shape, Triangle, Unary, ValueId, Window, elements, eval,
 };
 
 const ADD: Op = Op::Binary(Binary::Add);
@@ -280,6 +280,20 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
         let labels = s.given(DType::F32, Array::from_fn(x.shape, label));
         (s.node(Op::CrossEntropyLoss, &[x, labels]), vec![x])
     });
+    let window = Window { stride: [2, 1, 1], pad: [1, 0, 0], dilation: [1, 2, 1] };
+    for (plane, kernel, image) in [(true, [3, 2, 2, 4], [5, 4, 2, 2]), (false, [3, 4, 5, 1], [6, 4, 2, 1])] {
+        example(&|s| {
+            let (kernel, image) = (s.float(kernel), s.float(image));
+            (s.node(Op::Im2Col { window, plane }, &[kernel, image]), vec![image])
+        });
+    }
+    for kind in [PoolKind::Max, PoolKind::Average] {
+        example(&|s| {
+            let x = s.float([5, 4, 2, 1]);
+            let pool = Pool { kind, extent: [3, 2], stride: [2, 1], pad: [1, 1] };
+            (s.node_as(Op::Pool2d(pool), &[x], [3, 5, 2, 1]), vec![x])
+        });
+    }
     examples
 }
 

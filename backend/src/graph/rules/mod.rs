@@ -1,14 +1,20 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
 mod attention;
+mod convolution;
 mod gather;
 mod insets;
+mod mixing;
 mod places;
+mod recurrent;
 
 pub(super) use attention::*;
+pub(super) use convolution::*;
 pub(super) use gather::*;
 pub(super) use insets::*;
+pub(super) use mixing::*;
 pub(super) use places::*;
+pub(super) use recurrent::*;
 
 use std::ops::RangeInclusive;
 

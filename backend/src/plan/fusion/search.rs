@@ -248,6 +248,10 @@ pub(super) fn is_root(node: &Node) -> bool {
         | Family::Gather
         | Family::CrossEntropy
         | Family::Optimizer
-        | Family::Inset => false,
+        | Family::Inset
+        | Family::Convolution
+        | Family::Pool
+        | Family::Recurrent
+        | Family::Mixing => false,
     }
 }

@@ -67,6 +67,16 @@ fn optimizer() {
 }
 
 #[test]
+fn reduce() {
+    assert_family(Family::Reduce);
+}
+
+#[test]
+fn sort() {
+    assert_family(Family::Sort);
+}
+
+#[test]
 fn adjoint_pairs() {
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");

@@ -2,7 +2,7 @@
 
 use super::{Arg, Operand, Refusal, StorageKind};
 use crate::graph::{DType, Desc, Shape};
-use crate::layout::{Place, Term, View, ViewAxis};
+use crate::layout::{Layout, Place, Term, View, ViewAxis};
 
 /// First constant id of operand 0, and ids per operand.
 pub(super) const FIRST_ID: u32 = 64;
@@ -38,6 +38,11 @@ struct Step {
 }
 
 impl Operand {
+    /// A temporary tensor.
+    pub(super) fn scratch(dtype: DType, layout: &Layout) -> Self {
+        Self { dtype, view: layout.view(), storage: StorageKind::Buffer, pitch: layout.width() }
+    }
+
     /// The four extents; missing axes have one element.
     pub(super) fn shape(&self) -> Shape {
         std::array::from_fn(|axis| self.view.axes.get(axis).map_or(1, |a| a.extent))

@@ -217,25 +217,35 @@ impl Lowerings {
 
 /// An op, bit for bit: floats that are equal need not be the same constant.
 #[derive(PartialEq, Eq, Hash)]
-struct Key(Discriminant<Op>, [u32; 10]);
+struct Key(Discriminant<Op>, [u32; 15]);
 
 impl Key {
     fn of(op: &Op) -> Self {
         let floats = |floats: &[f32]| {
-            let mut bits = [0; 10];
+            let mut bits = [0; 15];
             bits.iter_mut().zip(floats).for_each(|(bits, float)| *bits = float.to_bits());
             bits
         };
         let parameters = match *op {
-            Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
-            Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
-            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0],
+            Op::SoftMax { scale, max_bias, sinks } => {
+                let mut words = floats(&[scale, max_bias]);
+                words[2] = u32::from(sinks);
+                words
+            }
+            Op::SoftMaxBack { scale } => floats(&[scale]),
+            Op::Norm { eps } | Op::L2Norm { eps } => floats(&[eps]),
+            Op::GroupNorm { groups, eps } => [groups, eps.to_bits(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::ArgSort { descending } => [u32::from(descending), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Rope(Rope {
                 mode,
                 n_dims,
+                offset,
+                sections: [s0, s1, s2, s3],
                 n_ctx_orig,
                 freq_base,
                 freq_scale,
@@ -247,7 +257,8 @@ impl Key {
             }) => {
                 let [base, scale, ext, attn, fast, slow, ..] =
                     floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
-                [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
+                let back = u32::from(back);
+                [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, back, offset, s0, s1, s2, s3]
             }
             Op::MulMat
             | Op::OutProd
@@ -264,7 +275,14 @@ impl Key {
             | Op::CrossEntropyLoss
             | Op::CrossEntropyLossBack
             | Op::ArgMax
-            | Op::AdamW => [0; 10],
+            | Op::Sum
+            | Op::SumRows
+            | Op::Mean
+            | Op::CumSum
+            | Op::AddId
+            | Op::TopK
+            | Op::Sgd
+            | Op::AdamW => [0; 15],
         };
         Self(discriminant(op), parameters)
     }

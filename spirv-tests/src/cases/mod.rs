@@ -7,9 +7,11 @@ mod fused;
 mod gather;
 mod gemm;
 mod optimizer;
+mod reduce;
 mod repeat;
 mod rope;
 mod rows;
+mod sort;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
@@ -30,6 +32,8 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Reduce => reduce::cases(),
+        Family::Sort => sort::cases(),
     }
 }
 
@@ -47,7 +51,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Reduce, Family::Sort];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

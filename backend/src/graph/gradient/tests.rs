@@ -167,8 +167,9 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
         }
     }
     let unary = [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Tanh, Unary::Gelu].map(Op::Unary);
-    let rows = [Op::Scale { scale: -1.5, bias: 0.5 }, Op::RmsNorm { eps: 0.1 }, Op::SoftMax { scale: 0.75 }];
-    for op in unary.into_iter().chain(rows) {
+    let rows = [Op::Scale { scale: -1.5, bias: 0.5 }, Op::RmsNorm { eps: 0.1 }, Op::soft_max(0.75)];
+    let reduced = [Op::Norm { eps: 0.1 }, Op::Sum, Op::SumRows, Op::Mean];
+    for op in unary.into_iter().chain(rows).chain(reduced) {
         example(&|s| {
             let x = s.float(shape);
             (s.node(op, &[x]), vec![x])
@@ -186,7 +187,16 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
     }
     example(&|s| {
         let operands = [s.float([3, 4, 4, 1]), s.float([3, 5, 2, 1])];
-        (s.node(Op::SoftMax { scale: 1.25 }, &operands), vec![operands[0]])
+        (s.node(Op::soft_max(1.25), &operands), vec![operands[0]])
+    });
+    example(&|s| {
+        let operands = [s.float([3, 4, 4, 1]), s.float([3, 5, 2, 1]), s.float([4, 1, 1, 1])];
+        (s.node(Op::SoftMax { scale: 1.25, max_bias: 4.0, sinks: true }, &operands), vec![operands[0]])
+    });
+    example(&|s| {
+        let (x, positions) = (s.float([7, 2, 3, 1]), s.ids(12, 20));
+        let multi = Rope { mode: RopeMode::Multi, offset: 2, sections: [1, 0, 1, 0], ..ROPE };
+        (s.node(Op::Rope(multi), &[x, positions]), vec![x])
     });
     for (mode, back, factors) in [(RopeMode::Neox, false, false), (RopeMode::Normal, true, true)] {
         example(&|s| {
@@ -338,7 +348,7 @@ fn what_has_no_gradient_is_refused_by_name() {
     assert_eq!(refusal(&mut s, rows, x), "node GET_ROWS: operand 1 of GET_ROWS has no gradient: it is data");
     assert_eq!(refusal(&mut s, rows, best), "node GET_ROWS: operand 1 of GET_ROWS has no gradient: it is data");
     let mask = s.float([4, 3, 1, 1]);
-    let p = s.node(Op::SoftMax { scale: 1.0 }, &[x, mask]);
+    let p = s.node(Op::soft_max(1.0), &[x, mask]);
     assert_eq!(refusal(&mut s, p, mask), "node SOFT_MAX: operand 1 of SOFT_MAX has no gradient: it is data");
     assert_eq!(refusal(&mut s, p, ids), r#"value 1 "x1": the loss does not depend on it"#);
     let foreign = ValueId::for_tests(99);
@@ -358,6 +368,13 @@ fn ops_without_a_gradient_say_why() {
         (Op::SoftMaxBack { scale }, 2, second),
         (Op::CrossEntropyLossBack, 3, second),
         (Op::ArgMax, 1, "its result is an index"),
+        (Op::ArgSort { descending: true }, 1, "its result is an index"),
+        (Op::TopK, 1, "its result is an index"),
+        (Op::CumSum, 1, "ggml trains without it"),
+        (Op::GroupNorm { groups: 1, eps }, 1, "ggml trains without it"),
+        (Op::L2Norm { eps }, 1, "ggml trains without it"),
+        (Op::AddId, 3, "ggml trains without it"),
+        (Op::Sgd, 3, "it updates its operands in place"),
         (Op::AdamW, 5, "it updates its operands in place"),
     ];
     for (op, operands, why) in cases {
@@ -370,6 +387,20 @@ fn ops_without_a_gradient_say_why() {
                 let windows = inputs.clone();
                 s.graph.node_into(name, op, windows, inputs[0].value);
                 inputs[0].value
+            }
+            Op::Sgd => {
+                inputs[2] = s.float([2, 1, 1, 1]);
+                let windows = inputs.clone();
+                s.graph.node_into(name, op, windows, inputs[0].value);
+                inputs[0].value
+            }
+            Op::AddId => {
+                inputs[2] = s.ids(3, 3);
+                s.node(op, &inputs).value
+            }
+            Op::TopK => {
+                let picked = Desc { dtype: DType::I32, shape: [2, 3, 1, 1] };
+                s.graph.node_as(name, op, inputs.clone(), picked).unwrap()
             }
             Op::CrossEntropyLossBack => {
                 inputs[0] = s.float([1; 4]);
@@ -450,7 +481,7 @@ fn a_decoder_layer_has_the_gradients_of_its_differences() {
     let score = s.node(Op::Scale { scale: 0.25, bias: 0.0 }, &[score]);
     let score = s.node(Op::Unary(Unary::Tanh), &[score]);
     let score = s.node(Op::Scale { scale: 4.0, bias: 0.0 }, &[score]);
-    let p = s.node(Op::SoftMax { scale: 0.5 }, &[score, mask]);
+    let p = s.node(Op::soft_max(0.5), &[score, mask]);
     let o = s.node(Op::MulMat, &[v, p]).permute([0, 2, 1, 3]).unwrap();
     let o = s.node_as(Op::Copy, &[o], [hd * heads, t, 1, 1]);
     let o = s.node(Op::MulMat, &[w_o, o]);
@@ -500,7 +531,7 @@ fn random_graphs_have_the_gradients_of_their_differences() {
             let y = match s.random.below(8) {
                 0 => s.node(Op::Unary(Unary::Tanh), &[x]),
                 1 => s.node(Op::RmsNorm { eps: 0.5 }, &[x]),
-                2 => s.node(Op::SoftMax { scale: 1.5 }, &[x]),
+                2 => s.node(Op::soft_max(1.5), &[x]),
                 3 => {
                     let b = s.float([x.shape[0], 3, x.shape[2], x.shape[3]]);
                     wanted.push(b);

@@ -157,7 +157,7 @@ fn soft_max_back_is_the_gradient_of_soft_max() {
 #[test]
 fn a_masked_row_is_zero() {
     let x = Array { shape: [2, 2, 1, 1], data: vec![1.0, 1.0, f64::NEG_INFINITY, f64::NEG_INFINITY] };
-    assert_eq!(run(Op::SoftMax { scale: 1.0 }, &[&x], x.shape).data, [0.5, 0.5, 0.0, 0.0]);
+    assert_eq!(run(Op::soft_max(1.0), &[&x], x.shape).data, [0.5, 0.5, 0.0, 0.0]);
 }
 
 #[test]

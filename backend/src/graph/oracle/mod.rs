@@ -4,13 +4,17 @@ pub(super) mod elementwise;
 pub(super) mod gemm;
 pub(super) mod loss;
 pub(super) mod moves;
+pub(super) mod norm;
 pub(super) mod optimizer;
+pub(super) mod reduce;
 pub(super) mod rope;
 pub(super) mod rows;
+pub(super) mod sort;
 
 use super::{Array, Op, Shape};
 
-pub use rope::rope_frequencies;
+pub use rope::{RopePair, rope_frequencies, rope_pairs};
+pub use rows::soft_max_slope;
 
 /// Output of an op, of the given shape, from operands that satisfy its rule.
 pub(super) type Oracle = fn(&Op, &[Array], Shape) -> Vec<Array>;

@@ -238,5 +238,6 @@ pub(super) fn is_root(node: &Node) -> bool {
         Family::Gemm | Family::Rope | Family::RepeatBack => true,
         Family::Rows => node.op != Op::ArgMax,
         Family::Elementwise | Family::Copy | Family::Gather | Family::CrossEntropy | Family::Optimizer => false,
+        Family::Reduce | Family::Sort => false,
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use fblayout::device::Limits;
-use fblayout::graph::{
-    self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, Shape, ValueId, decode, eval,
-};
+use fblayout::graph::{self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, Shape, ValueId, decode, eval};
 use fblayout::kernels::{
     self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Rotation, SecondProduct, Source, StorageKind,
 };

@@ -32,4 +32,3 @@ pub(super) fn cross_entropy_back(call: Call<'_>) -> Result<Lowered, Refusal> {
     let elements = call.output.shape()[0];
     Ok(call.dispatch("cross_entropy_back")?.rows(call.output, elements)?.into())
 }
-

@@ -121,6 +121,8 @@ impl Scene {
 const ROPE: Rope = Rope {
     mode: RopeMode::Neox,
     n_dims: 4,
+    offset: 0,
+    sections: [0; 4],
     n_ctx_orig: 64,
     freq_base: 100.0,
     freq_scale: 0.5,

@@ -58,11 +58,11 @@ pub fn soft_max_slope(max_bias: f32, head: u32, heads: u32) -> f64 {
 pub(crate) fn soft_max(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     let &Op::SoftMax { scale, max_bias, sinks } = op else { unreachable!("the row belongs to SoftMax") };
     let (x, others) = inputs.split_first().expect("the rule asks for an operand");
-    let (sinks, masks) = if sinks { others.split_last().map_or((None, others), |(s, m)| (Some(s), m)) } else { (None, others) };
+    let (sinks, masks) =
+        if sinks { others.split_last().map_or((None, others), |(s, m)| (Some(s), m)) } else { (None, others) };
     let heads = output[2];
-    let bias = |i: [u32; 4]| {
-        masks.first().map_or(0.0, |mask| soft_max_slope(max_bias, i[2], heads).exp2() * mask.wrapped(i))
-    };
+    let bias =
+        |i: [u32; 4]| masks.first().map_or(0.0, |mask| soft_max_slope(max_bias, i[2], heads).exp2() * mask.wrapped(i));
     let mut y = Array::from_fn(output, |i| x.at(i) * f64::from(scale) + bias(i));
     for (row, data) in y.rows_mut().enumerate() {
         let head = row / output[1] as usize % heads as usize;

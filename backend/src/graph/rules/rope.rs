@@ -25,7 +25,8 @@ pub(crate) fn rope(call: &Call<'_>) -> Result<Desc, ShapeError> {
     }
     let positions = if rope.mode.has_sections() { 4 } else { 1 };
     if u64::from(call.vector(1, DType::I32)?) != positions * u64::from(x[2]) {
-        let rule = format!("must have {positions} positions for each of the {} of axis 2", x[2]);
+        let many = if positions == 1 { "one position" } else { "four positions" };
+        let rule = format!("must have {many} for each of the {} of axis 2", x[2]);
         return call.refuse(Site::Operand(1), rule);
     }
     if call.inputs.len() == 3 && call.vector(2, DType::F32)? < rotated / 2 {
@@ -38,7 +39,8 @@ pub(crate) fn rope(call: &Call<'_>) -> Result<Desc, ShapeError> {
 fn sections(call: &Call<'_>, sections: [u32; 4], mode: RopeMode) -> Result<(), ShapeError> {
     let sum: u64 = sections.iter().copied().map(u64::from).sum();
     if sum == 0 || sum > u64::from(call.shape(0)[0]) {
-        let rule = format!("has sections of {sections:?} pairs, must be at least one and no more than the row has elements");
+        let rule =
+            format!("has sections of {sections:?} pairs, must be at least one and no more than the row has elements");
         return call.refuse(Site::Operand(0), rule);
     }
     let used = sections.iter().rposition(|&n| n > 0).unwrap_or(0);

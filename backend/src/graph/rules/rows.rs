@@ -17,7 +17,8 @@ pub(crate) fn soft_max(call: &Call<'_>) -> Result<Desc, ShapeError> {
         _ => last > usize::from(sinks),
     };
     if !(0.0..=f32::MAX).contains(&max_bias) {
-        return call.refuse(Site::Operand(0), format!("has a greatest bias of {max_bias}, must be finite and not negative"));
+        return call
+            .refuse(Site::Operand(0), format!("has a greatest bias of {max_bias}, must be finite and not negative"));
     }
     if masked {
         call.dtype(1, &[DType::F32, DType::F16])?;

@@ -50,7 +50,11 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         (Op::GetRows, vec![home(DType::Q4_1, [64, 9, 1, 1], 4), ids(5)], f32s([64, 5, 1, 1])),
         (Op::GetRowsBack, vec![f32s([33, 5, 1, 1]), ids(5)], f32s([33, 9, 1, 1])),
         (Op::AdamW, vec![x(), x(), x(), x(), f32s([7, 1, 1, 1])], x()),
-        (Op::SoftMax { scale: 0.5, max_bias: 8.0, sinks: true }, vec![x(), home(DType::F16, [33, 8, 1, 1], 4), f32s([3, 1, 1, 1])], x()),
+        (
+            Op::SoftMax { scale: 0.5, max_bias: 8.0, sinks: true },
+            vec![x(), home(DType::F16, [33, 8, 1, 1], 4), f32s([3, 1, 1, 1])],
+            x(),
+        ),
         (Op::Sum, vec![x()], f32s(scalar)),
         (Op::SumRows, vec![x()], f32s([1, 6, 3, 2])),
         (Op::CumSum, vec![x()], x()),

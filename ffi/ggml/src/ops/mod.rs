@@ -64,9 +64,7 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         SOFT_MAX => rows::soft_max(params, has(1), has(2)),
         // Whatever slopes the mask had, the gradient of x is that of the result.
         SOFT_MAX_BACK => (Op::SoftMaxBack { scale: float(0) }, all(2)),
-        ROPE | ROPE_BACK => {
-            (Op::Rope(rope::rope(params, op == ROPE_BACK)?), all(if has(2) { 3 } else { 2 }))
-        }
+        ROPE | ROPE_BACK => (Op::Rope(rope::rope(params, op == ROPE_BACK)?), all(if has(2) { 3 } else { 2 })),
         CROSS_ENTROPY_LOSS => (Op::CrossEntropyLoss, all(2)),
         CROSS_ENTROPY_LOSS_BACK => (Op::CrossEntropyLossBack, all(3)),
         ARGMAX => (Op::ArgMax, all(1)),

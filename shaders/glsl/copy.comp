@@ -1,4 +1,5 @@
-// Copies a view to the output's layout and dtype (F32, F16, I32), repeating it where asked; one invocation per texel.
+// Copies a view to the output's layout and dtype (F32, F16, I32), repeating it where asked; one invocation per texel. With
+// BY_ROWS, row i of the view goes to the row of the output that id i (B) names, if there is one.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -9,8 +10,16 @@
 #define ACCESS READ
 #include "operand.glsl"
 
-#define OPERAND D
+#ifdef BY_ROWS
+#define OPERAND B
 #define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+#define SLOT 2
+#else
+#define SLOT 1
+#endif
+#define OPERAND D
 #define ACCESS WRITE
 #include "operand.glsl"
 
@@ -35,7 +44,7 @@ uvec4 source(uint i0, uint i1, uint i2, uint i3) {
 }
 
 // Whether quads of D's rows are quads of A's rows.
-const bool BY_QUADS = (RENUMBER | (WRAP & 1u) | A_lane_axis) == 0u;
+const bool BY_QUADS = (RENUMBER | (WRAP & 1u)) == 0u;
 
 // Quad c4 of a row of D, its first element inside the extents.
 vec4 quad(uint c4, uint i1, uint i2, uint i3) {
@@ -74,13 +83,21 @@ void main() {
     if (!texel_position(p)) {
         return;
     }
-    bool inside = D_inside(p.i1, p.i2, p.i3);
+    uint row = p.i1;
+    bool inside = D_inside(row, p.i2, p.i3);
+#ifdef BY_ROWS
+    row = uint(B_loadi(p.i1, p.i2 % B_n1, p.i3 % B_n2, 0u));
+    inside = true;
+    if (row >= D_n1) {
+        return;
+    }
+#endif
     if (VERBATIM) {
         ivec4 v = ivec4(0);
         if (inside && 4u * p.c < D_n0) {
             v = quad_words(p.c, p.i1, p.i2, p.i3);
         }
-        D_store4i(p.c, p.i1, p.i2, p.i3, v);
+        D_store4i(p.c, row, p.i2, p.i3, v);
         return;
     }
     uint quads = D_lanes / 4u;
@@ -92,8 +109,8 @@ void main() {
         }
     }
     if (D_dtype == DTYPE_F16) {
-        D_store8(p.c, p.i1, p.i2, p.i3, v[0], v[1]);
+        D_store8(p.c, row, p.i2, p.i3, v[0], v[1]);
     } else {
-        D_store4(p.c, p.i1, p.i2, p.i3, v[0]);
+        D_store4(p.c, row, p.i2, p.i3, v[0]);
     }
 }

@@ -6,7 +6,8 @@
 //     #define ACCESS READ     READ, WRITE or UPDATE
 // and, where the operand has one dtype in any case,
 //     #define DTYPE DTYPE_F32
-// which are undefined again at the end.
+// which are undefined again at the end. With WORDS defined the buffer is one of words, which can be replaced one by one
+// (replace); such an operand is never an image.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
 // type, one block of 32 of a quantized one. A quad is four consecutive elements along view axis 0, number i0 / 4.
@@ -26,6 +27,10 @@
 #define UPDATE 2
 
 const uint STORAGE_BUFFER = 0u;
+
+// Lane axis of a view whose columns are numbers of elements: any strides. Kernels reach its elements by _load, _load4,
+// _loadi, _load4i and _repeat4 alone.
+const uint FLAT = 5u;
 
 const uint DTYPE_F32 = 0u;
 const uint DTYPE_F16 = 1u;
@@ -96,9 +101,15 @@ layout(set = 0, binding = 16) buffer OperandCounters {
 #define OPERAND_QUALIFIER
 #endif
 
+#ifdef WORDS
+layout(set = 0, binding = 2 * SLOT) OPERAND_QUALIFIER buffer NAME(_Buffer) {
+    uint NAME(_words)[];
+};
+#else
 layout(set = 0, binding = 2 * SLOT) OPERAND_QUALIFIER buffer NAME(_Buffer) {
     uvec4 NAME(_texels)[];
 };
+#endif
 layout(set = 0, binding = 2 * SLOT + 1, rgba32ui) OPERAND_QUALIFIER uniform uimage2D NAME(_image);
 
 #define OPERAND_FIELD(field, name, initial) \
@@ -120,7 +131,7 @@ const uint NAME(_dtype) = DTYPE;
 OPERAND_FIELD(1, _dtype, 0u);
 #endif
 OPERAND_FIELD(2, _pitch, 1u);
-// 0..3, or 4 when no axis of the view carries a lane digit.
+// 0..3, 4 when no axis of the view carries a lane digit, or FLAT.
 OPERAND_FIELD(3, _lane_axis, 0u);
 // Extents, elements.
 OPERAND_FIELD(4, _n0, 1u);
@@ -159,7 +170,8 @@ OPERAND_MOVE(_move1, _r10, _r11, _x10, _y10, _x11, _y11, _x12, _y12)
 OPERAND_MOVE(_move2, _r20, _r21, _x20, _y20, _x21, _y21, _x22, _y22)
 OPERAND_MOVE(_move3, _r30, _r31, _x30, _y30, _x31, _y31, _x32, _y32)
 
-// First texel of a slot; the index of the lane axis counts slots, the others elements.
+// First texel of a slot; the index of the lane axis counts slots, the others elements. Of a flat view it is the number of an
+// element, as a column.
 uvec2 NAME(_texel)(uint s0, uint s1, uint s2, uint s3) {
     return uvec2(NAME(_origin_x), NAME(_origin_y)) + NAME(_move0)(s0) + NAME(_move1)(s1) + NAME(_move2)(s2) +
            NAME(_move3)(s3);
@@ -175,10 +187,15 @@ void NAME(_count)(uvec2 xy, uint store) {
 
 uvec4 NAME(_fetch)(uvec2 xy) {
     OPERAND_COUNT(xy, 0u);
+#ifdef WORDS
+    uint w = 4u * (xy.y * NAME(_pitch) + xy.x);
+    return uvec4(NAME(_words)[w], NAME(_words)[w + 1u], NAME(_words)[w + 2u], NAME(_words)[w + 3u]);
+#else
     if (NAME(_storage) == STORAGE_BUFFER) {
         return NAME(_texels)[xy.y * NAME(_pitch) + xy.x];
     }
     return imageLoad(NAME(_image), ivec2(xy));
+#endif
 }
 
 // Scale d and minimum m of the quantized slot whose first texel is xy. A tile is four slots and one scale texel, and tiles
@@ -219,14 +236,39 @@ vec4 NAME(_load_quad)(uvec2 xy, uint q) {
     return NAME(_decode)(NAME(_fetch)(uvec2(xy.x + NAME(_quad_texel)(q), xy.y)), q, dm);
 }
 
+// Whether quads of axis 0 are quads of a flat view's texels. Step by step: glslang misplaces constants that are derived from
+// derived constants.
+bool NAME(_flat_quads)() {
+    bool along = NAME(_lane_axis) == FLAT;
+    along = along && NAME(_r00) == 1u;
+    along = along && NAME(_r01) == 1u;
+    along = along && NAME(_x02) == 1u;
+    uvec3 above = uvec3(NAME(_x10), NAME(_x11), NAME(_x12));
+    above |= uvec3(NAME(_x20), NAME(_x21), NAME(_x22));
+    above |= uvec3(NAME(_x30), NAME(_x31), NAME(_x32));
+    return along && (NAME(_origin_x) | above.x | above.y | above.z) % 4u == 0u;
+}
+
+// Texel of element number e of a flat view.
+uvec2 NAME(_flat_texel)(uint e) {
+    uint texel = e / NAME(_lanes);
+    return NAME(_storage) == STORAGE_BUFFER ? uvec2(texel, 0u) : uvec2(texel % NAME(_pitch), texel / NAME(_pitch));
+}
+
 // Lane of an element.
 uint NAME(_lane)(uint i0, uint i1, uint i2, uint i3) {
+    if (NAME(_lane_axis) == FLAT) {
+        return NAME(_texel)(i0, i1, i2, i3).x % NAME(_lanes);
+    }
     uint i = NAME(_lane_axis) == 0u ? i0 : (NAME(_lane_axis) == 1u ? i1 : (NAME(_lane_axis) == 2u ? i2 : i3));
     return NAME(_lane_axis) < 4u ? i % NAME(_lanes) : NAME(_origin_lane);
 }
 
 // First texel of the slot of an element.
 uvec2 NAME(_texel_of)(uint i0, uint i1, uint i2, uint i3) {
+    if (NAME(_lane_axis) == FLAT) {
+        return NAME(_flat_texel)(NAME(_texel)(i0, i1, i2, i3).x);
+    }
     return NAME(_texel)(NAME(_lane_axis) == 0u ? i0 / NAME(_lanes) : i0, NAME(_lane_axis) == 1u ? i1 / NAME(_lanes) : i1,
                         NAME(_lane_axis) == 2u ? i2 / NAME(_lanes) : i2, NAME(_lane_axis) == 3u ? i3 / NAME(_lanes) : i3);
 }
@@ -247,6 +289,9 @@ ivec4 NAME(_load4i)(uint c4, uint i1, uint i2, uint i3) {
     if (NAME(_lane_axis) == 0u) {
         return ivec4(NAME(_fetch)(NAME(_texel)(c4, i1, i2, i3)));
     }
+    if (NAME(_flat_quads)()) {
+        return ivec4(NAME(_fetch)(NAME(_texel_of)(4u * c4, i1, i2, i3)));
+    }
     ivec4 v = ivec4(0);
     for (uint k = 0u; k < 4u; k++) {
         uint i0 = 4u * c4 + k;
@@ -263,6 +308,9 @@ vec4 NAME(_load4)(uint c4, uint i1, uint i2, uint i3) {
     if (NAME(_lane_axis) == 0u) {
         uint quads = NAME(_lanes) / 4u;
         return NAME(_load_quad)(NAME(_texel)(c4 / quads, i1, i2, i3), c4 % quads);
+    }
+    if (NAME(_flat_quads)()) {
+        return NAME(_load_quad)(NAME(_texel_of)(4u * c4, i1, i2, i3), NAME(_lane)(4u * c4, i1, i2, i3) / 4u);
     }
     vec4 v = vec4(0.0);
     for (uint k = 0u; k < 4u; k++) {
@@ -291,7 +339,22 @@ vec4 NAME(_repeat4)(uint c4, uint i1, uint i2, uint i3, uint wrap) {
 
 #endif
 
-#if ACCESS != READ
+#ifdef WORDS
+
+// Sets word k of a texel.
+void NAME(_replace)(uvec2 xy, uint k, uint word) {
+    NAME(_words)[4u * (xy.y * NAME(_pitch) + xy.x) + k] = word;
+}
+
+// Sets half k of a texel, whose other halves other invocations may set at the same time.
+void NAME(_replace_half)(uvec2 xy, uint k, uint bits) {
+    uint w = 4u * (xy.y * NAME(_pitch) + xy.x) + k / 2u;
+    uint shift = 16u * (k % 2u);
+    atomicAnd(NAME(_words)[w], ~(0xFFFFu << shift));
+    atomicOr(NAME(_words)[w], bits << shift);
+}
+
+#elif ACCESS != READ
 
 void NAME(_put)(uvec2 xy, uvec4 texel) {
     OPERAND_COUNT(xy, 1u);
@@ -342,4 +405,5 @@ void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
 #undef OPERAND
 #undef SLOT
 #undef ACCESS
+#undef WORDS
 #undef DTYPE

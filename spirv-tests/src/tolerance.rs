@@ -104,7 +104,7 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Rope(rope) => rotation(rope, inputs),
         Op::SoftMax { .. } => soft_max(op, inputs, out),
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
-        Op::Repeat | Op::Pad { .. } | Op::ArgMax | Op::ArgSort { .. } | Op::TopK => out.map(|_| 0.0),
+        Op::ArgMax | Op::ArgSort { .. } | Op::TopK => out.map(|_| 0.0),
         Op::Sum | Op::SumRows | Op::Mean | Op::CumSum => reduce::sums(op, &inputs[0], out),
         &Op::Norm { eps } => reduce::norm(&inputs[0], eps),
         &Op::GroupNorm { groups, eps } => reduce::group_norm(&inputs[0], groups, eps),
@@ -114,6 +114,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         }
         Op::AddId => exact_or(out, |y| U * y.abs()),
         Op::Sgd => sgd(inputs),
+        Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
+        Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } => out.map(|_| 0.0),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A Q8_0 product has 19 bits and is exact; Q4_1 adds its minimum with one rounding.
         Op::Copy | Op::GetRows if dtypes[0] == DType::Q4_1 => exact_or(out, |y| U * y.abs()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -135,6 +135,14 @@ impl Lowerings {
         Ok(self.place(operand))
     }
 
+    /// A window of any strides over the elements of a place, by their numbers, or why those do not tell where the elements are.
+    pub fn flat(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        let graph::Operand { shape, strides, offset, .. } = window;
+        let flat = kernels::flat(self.operand(place), shape, strides, *offset).map_err(|refusal| refusal.0)?;
+        kernels::takes(&flat).map_err(|refusal| refusal.0)?;
+        Ok(self.place(flat))
+    }
+
     /// [`kernels::lower`] at these places.
     pub fn lower(
         &mut self,
@@ -217,35 +225,32 @@ impl Lowerings {
 
 /// An op, bit for bit: floats that are equal need not be the same constant.
 #[derive(PartialEq, Eq, Hash)]
-struct Key(Discriminant<Op>, [u32; 15]);
+struct Key(Discriminant<Op>, [u32; 16]);
 
 impl Key {
     fn of(op: &Op) -> Self {
-        let floats = |floats: &[f32]| {
-            let mut bits = [0; 15];
-            bits.iter_mut().zip(floats).for_each(|(bits, float)| *bits = float.to_bits());
-            bits
+        let words = |words: &[u32]| {
+            let mut all = [0; 16];
+            all.iter_mut().zip(words).for_each(|(place, word)| *place = *word);
+            all
         };
+        let floats = |floats: &[f32]| words(&floats.iter().map(|float| float.to_bits()).collect::<Vec<_>>());
         let parameters = match *op {
-            Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Binary(kind) => words(&[kind as u32]),
+            Op::Unary(kind) => words(&[kind as u32]),
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
-            Op::SoftMax { scale, max_bias, sinks } => {
-                let mut words = floats(&[scale, max_bias]);
-                words[2] = u32::from(sinks);
-                words
-            }
+            Op::SoftMax { scale, max_bias, sinks } => words(&[scale.to_bits(), max_bias.to_bits(), u32::from(sinks)]),
             Op::SoftMaxBack { scale } => floats(&[scale]),
             Op::Norm { eps } | Op::L2Norm { eps } => floats(&[eps]),
-            Op::GroupNorm { groups, eps } => [groups, eps.to_bits(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::ArgSort { descending } => [u32::from(descending), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::GroupNorm { groups, eps } => words(&[groups, eps.to_bits()]),
+            Op::ArgSort { descending } => words(&[u32::from(descending)]),
+            Op::Pad { before: [a, b, c, d] } => words(&[a, b, c, d]),
             Op::Rope(Rope {
                 mode,
                 n_dims,
                 offset,
-                sections: [s0, s1, s2, s3],
+                sections,
                 n_ctx_orig,
                 freq_base,
                 freq_scale,
@@ -255,10 +260,13 @@ impl Key {
                 beta_slow,
                 back,
             }) => {
-                let [base, scale, ext, attn, fast, slow, ..] =
-                    floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
+                let floats = [freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow].map(f32::to_bits);
                 let back = u32::from(back);
-                [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, back, offset, s0, s1, s2, s3]
+                words(&[&[mode as u32, n_dims, n_ctx_orig, back, offset][..], &floats, &sections].concat())
+            }
+            Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
+                let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
+                words(&[a, b, c, d, s, t, u, v, offset])
             }
             Op::MulMat
             | Op::OutProd
@@ -282,7 +290,7 @@ impl Key {
             | Op::AddId
             | Op::TopK
             | Op::Sgd
-            | Op::AdamW => [0; 15],
+            | Op::AdamW => words(&[]),
         };
         Self(discriminant(op), parameters)
     }

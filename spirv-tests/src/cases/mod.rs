@@ -6,12 +6,14 @@ mod elementwise;
 mod fused;
 mod gather;
 mod gemm;
+mod inset;
 mod optimizer;
 mod reduce;
 mod repeat;
 mod rope;
 mod rows;
 mod sort;
+mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
@@ -23,9 +25,9 @@ use crate::Case;
 /// All cases of a family.
 pub fn of(family: Family) -> Vec<Case> {
     match family {
-        Family::Gemm => gemm::cases(),
-        Family::Elementwise => elementwise::cases(),
-        Family::Copy => copy::cases(),
+        Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
         Family::Gather => gather::cases(),
@@ -34,6 +36,7 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::Optimizer => optimizer::cases(),
         Family::Reduce => reduce::cases(),
         Family::Sort => sort::cases(),
+        Family::Inset => inset::cases(),
     }
 }
 
@@ -51,7 +54,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Reduce, Family::Sort];
+pub const ESTIMATED: &[Family] = &[Family::Inset, Family::Reduce, Family::Sort];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

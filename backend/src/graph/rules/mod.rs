@@ -1,14 +1,16 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
+mod insets;
 mod rope;
 mod rows;
 
 use std::ops::RangeInclusive;
 
+use super::{DType, Desc, Op, Shape};
+
+pub(super) use insets::*;
 pub(super) use rope::*;
 pub(super) use rows::*;
-
-use super::{DType, Desc, Op, Shape};
 
 /// What a [`ShapeError`] speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

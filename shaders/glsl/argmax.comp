@@ -1,4 +1,4 @@
-// Index of the first greatest element of each row -> I32 [rows]. A workgroup takes the four rows of one output texel
+// Index of the last greatest element of each row -> I32 [rows]. A workgroup takes the four rows of one output texel
 // (TILE_ROWS is 4), so that no two workgroups write the same texel.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -21,14 +21,14 @@ const uint NONE = 0xFFFFFFFFu;
 shared uint best_index[gl_WorkGroupSize.x];
 
 bool better(float v, uint i, float best, uint at) {
-    return v > best || (v == best && i < at);
+    return i != NONE && (at == NONE || v > best || (v == best && i > at));
 }
 
 void main() {
     uint self = gl_LocalInvocationID.x;
     uint texel = grid_group();
     uint i1 = 4u * texel + self % TILE_ROWS;
-    float best = LOWEST;
+    float best = 0.0;
     uint at = NONE;
     uint quads = i1 < A_n1 ? QUADS : 0u;
     for (uint c = rows_column(); c < quads; c += COLUMNS) {

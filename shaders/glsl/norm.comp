@@ -1,4 +1,4 @@
-// RMS normalisation along axis 0 (A = x), or with BACK its gradient (A = dy, B = x).
+// RMS normalisation along axis 0 (A = x), or with BACK its gradient (A = dy, B = x), or with L2 division by the length.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -54,7 +54,11 @@ void main() {
     }
     squares = rows_sum(squares);
 #endif
+#ifdef L2
+    float scale = 1.0 / max(sqrt(squares), EPS);
+#else
     float scale = 1.0 / sqrt(squares / float(D_n0) + EPS);
+#endif
 
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;

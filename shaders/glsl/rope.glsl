@@ -5,7 +5,7 @@
 #include "cos_sin.glsl"
 
 layout(constant_id = ROPE_FIRST) const bool NEOX = false;
-// Leading elements of axis 0 that are rotated; even, at least 2.
+// Elements of axis 0 that are rotated; even, at least 2.
 layout(constant_id = ROPE_FIRST + 1) const uint N_DIMS = 2u;
 layout(constant_id = ROPE_FIRST + 2) const float FREQ_SCALE = 1.0;
 layout(constant_id = ROPE_FIRST + 3) const float EXT_FACTOR = 0.0;
@@ -42,9 +42,9 @@ float frequency(uint pair) {
     return f;
 }
 
-// Cosine and sine of a pair, scaled.
-vec2 rotation(uint pair, float position) {
-    float extrapolated = position * frequency(pair) / ROPE_FACTOR(pair);
+// Cosine and sine of a pair that has the frequency of pair `power`, scaled.
+vec2 rotation(uint pair, uint power, float position) {
+    float extrapolated = position * frequency(power) / ROPE_FACTOR(pair);
     float angle = FREQ_SCALE * extrapolated;
     if (EXT_FACTOR != 0.0) {
         float ramp = (1.0 - clamp((float(pair) - RAMP_LOW) / RAMP_LENGTH, 0.0, 1.0)) * EXT_FACTOR;

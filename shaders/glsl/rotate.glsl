@@ -20,7 +20,7 @@ float rotate_position(uint i1, uint i2, uint i3) {
 }
 
 vec2 rotate_pair(vec2 v, uint pair, float position) {
-    vec2 turn = rotation(pair, position);
+    vec2 turn = rotation(pair, pair, position);
     return vec2(v.x * turn.x - v.y * turn.y, v.x * turn.y + v.y * turn.x);
 }
 

@@ -1,4 +1,5 @@
-// softmax(scale * x + mask) along axis 0, the mask (B) with MASK only. A row masked out as a whole becomes zero.
+// softmax(scale * x + slope * mask) along axis 0, the mask (B) with MASK only; with SINKS (C) one more logit per head in the sum. A row
+// without any finite logit becomes zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -14,18 +15,28 @@
 #define SLOT 1
 #define ACCESS READ
 #include "operand.glsl"
+#define MASKS 1
+#else
+#define MASKS 0
+#endif
+
+#ifdef SINKS
+#define OPERAND C
+#define SLOT (1 + MASKS)
+#define ACCESS READ
+#include "operand.glsl"
 
 #define OPERAND D
-#define SLOT 2
+#define SLOT (2 + MASKS)
 #define ACCESS WRITE
 #include "operand.glsl"
-#define FIRST_EXTRA 3
+#define FIRST_EXTRA (3 + MASKS)
 #else
 #define OPERAND D
-#define SLOT 1
+#define SLOT (1 + MASKS)
 #define ACCESS WRITE
 #include "operand.glsl"
-#define FIRST_EXTRA 2
+#define FIRST_EXTRA (2 + MASKS)
 #endif
 #include "epilogue.glsl"
 
@@ -33,6 +44,14 @@ layout(constant_id = 16) const float SCALE = 1.0;
 #ifdef MASK
 // Axes along which the mask repeats, as bits.
 layout(constant_id = 17) const uint WRAP = 0u;
+// ALiBi: heads of the first series of slopes, and the exponent from each of them to the next; 0 for no slopes.
+layout(constant_id = 18) const uint HEADS = 1u;
+layout(constant_id = 19) const float DECAY = 0.0;
+
+// Factor on the mask of a head.
+float slope(uint head) {
+    return DECAY == 0.0 ? 1.0 : exp2(DECAY * (head < HEADS ? float(head + 1u) : float(head - HEADS) + 0.5));
+}
 #endif
 
 const uint QUADS = (D_n0 + 3u) / 4u;
@@ -40,7 +59,7 @@ const uint QUADS = (D_n0 + 3u) / 4u;
 vec4 logits(uint c, Position p) {
     vec4 v = SCALE * A_load4(c, p.i1, p.i2, p.i3);
 #ifdef MASK
-    v += B_repeat4(c, p.i1, p.i2, p.i3, WRAP);
+    v += slope(p.i2) * B_repeat4(c, p.i1, p.i2, p.i3, WRAP);
 #endif
     return v;
 }
@@ -52,6 +71,11 @@ void main() {
     for (uint c = rows_column(); c < quads; c += COLUMNS) {
         logsum_add(acc, c, D_n0, logits(c, p));
     }
+#ifdef SINKS
+    if (quads > 0u && rows_column() == 0u) {
+        logsum_add(acc, 0u, 1u, vec4(C_load(p.i2, 0u, 0u, 0u)));
+    }
+#endif
     acc = logsum_join(acc);
     float factor = acc.s > 0.0 ? 1.0 / acc.s : 0.0;
 

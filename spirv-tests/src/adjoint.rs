@@ -82,6 +82,8 @@ pub fn adjoints() -> Vec<Adjoint> {
     for mode in [fblayout::graph::RopeMode::Normal, fblayout::graph::RopeMode::Neox] {
         pairs.push(rotations(Rope { mode, ..PLAIN_ROPE }, [64, 3, 17, 1]));
     }
+    let sections = Rope { mode: fblayout::graph::RopeMode::Multi, n_dims: 24, offset: 2, ..PLAIN_ROPE };
+    pairs.push(rotations(Rope { sections: [5, 4, 3, 0], ..sections }, [28, 3, 5, 1]));
     pairs.push(gathering());
     pairs.push(repeats([5, 3, 1, 1], [5, 9, 2, 1]));
     pairs.push(repeats([12, 1, 2, 1], [12, 33, 4, 1]));
@@ -107,7 +109,8 @@ fn rotations(rope: Rope, shape: Shape) -> Adjoint {
     let case = |back: bool, magnitude: f32| {
         let mut s = Setup::new();
         let positions = Fill::Ids(500);
-        let inputs = vec![s.f32(shape, Fill::Floats(magnitude)), s.input(DType::I32, [shape[2], 1, 1, 1], positions)];
+        let count = if rope.mode.has_sections() { 4 * shape[2] } else { shape[2] };
+        let inputs = vec![s.f32(shape, Fill::Floats(magnitude)), s.input(DType::I32, [count, 1, 1, 1], positions)];
         s.case(format!("{:?} {shape:?}", rope.mode), Op::Rope(Rope { back, ..rope }), inputs)
     };
     // With dy proportional to x the products would not see the sign of the sine.

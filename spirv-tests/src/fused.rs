@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use fblayout::device::Limits;
-use fblayout::graph::{
-    self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, RopeMode, Shape, ValueId, decode, eval,
-};
+use fblayout::graph::{self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, Shape, ValueId, decode, eval};
 use fblayout::kernels::{
     self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Rotation, SecondProduct, Source, StorageKind,
 };
@@ -319,16 +317,12 @@ impl FusedCase {
 
 /// What errors of its operand do to a rotation, which is linear: each of a pair gets at most the sum of both.
 fn turned(rope: &Rope, errors: &Array) -> Array {
-    let (frequencies, magnitude) = graph::rope_frequencies(rope);
+    let magnitude = graph::rope_frequencies(rope).1;
     let mut passed = errors.clone();
     for (row, errors) in passed.rows_mut().zip(errors.rows()) {
-        for i in 0..frequencies.len() {
-            let pair = match rope.mode {
-                RopeMode::Normal => [2 * i, 2 * i + 1],
-                RopeMode::Neox => [i, i + frequencies.len()],
-            };
-            let both = magnitude.abs() * pair.iter().map(|&at| errors[at]).sum::<f64>();
-            pair.iter().for_each(|&at| row[at] = 1.001 * both);
+        for pair in graph::rope_pairs(rope) {
+            let both = magnitude.abs() * pair.elements.iter().map(|&at| errors[at]).sum::<f64>();
+            pair.elements.iter().for_each(|&at| row[at] = 1.001 * both);
         }
     }
     passed

@@ -9,10 +9,14 @@ mod attention;
 mod functions;
 mod mixing;
 mod recurrent;
+mod reduce;
 mod samples;
+mod soft_max;
 mod windows;
 
-use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
+use fblayout::graph::{Array, Binary, DType, Op, Rope, Unary, oracle, rope_frequencies, rope_pairs};
+
+use soft_max::soft_max;
 
 const U: f64 = 1.0 / (1 << 24) as f64;
 const DIVIDE: f64 = 5.0 * U;
@@ -108,10 +112,20 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         }
         &Op::RmsNormBack { eps } => rms_norm_back(inputs, f64::from(eps)),
         Op::Rope(rope) => rotation(rope, inputs),
-        &Op::SoftMax { scale } => soft_max(&inputs[0], inputs.get(1), f64::from(scale), out),
+        Op::SoftMax { .. } => soft_max(op, inputs, out),
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
+        Op::ArgMax | Op::ArgSort { .. } | Op::TopK => out.map(|_| 0.0),
+        Op::Sum | Op::SumRows | Op::Mean | Op::CumSum => reduce::sums(op, &inputs[0], out),
+        &Op::Norm { eps } => reduce::norm(&inputs[0], eps),
+        &Op::GroupNorm { groups, eps } => reduce::group_norm(&inputs[0], groups, eps),
+        Op::L2Norm { .. } => {
+            let relative = (chain(out.shape[0] as usize) + 2.0) * U / 2.0 + SQRT + DIVIDE + U;
+            out.map(|y| relative * y.abs() + FLUSH)
+        }
+        Op::AddId => exact_or(out, |y| U * y.abs()),
+        Op::Sgd => sgd(inputs),
         Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
-        Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
+        Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } => out.map(|_| 0.0),
         Op::Concat { .. } | Op::PadCircular { .. } | Op::PadReflect { .. } | Op::Roll { .. } => out.map(|_| 0.0),
         Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) | Op::Fill { .. } => out.map(|_| 0.0),
         &Op::Upscale { sampling, .. } => samples::upscale(sampling, &inputs[0], out),
@@ -234,20 +248,16 @@ fn rms_norm_back(inputs: &[Array], eps: f64) -> Array {
 /// are taken as good to 4 ULP of 1 after the angle's own error; a driver that is worse needs its own range reduction.
 fn rotation(rope: &Rope, inputs: &[Array]) -> Array {
     let (x, positions, factors) = (&inputs[0], &inputs[1], inputs.get(2));
-    let (frequencies, magnitude) = rope_frequencies(rope);
+    let ((frequencies, magnitude), pairs) = (rope_frequencies(rope), rope_pairs(rope));
     let mut bound = x.map(|_| 0.0);
     let (heads, tokens) = (x.shape[1] as usize, x.shape[2] as usize);
     for (row, (bound, x)) in bound.rows_mut().zip(x.rows()).enumerate() {
-        let position = positions.data[row / heads % tokens];
-        for (i, frequency) in frequencies.iter().enumerate() {
+        for (i, (frequency, pair)) in frequencies.iter().zip(&pairs).enumerate() {
+            let position = positions.data[row / heads % tokens + pair.axis * tokens];
             let angle = (position / factors.map_or(1.0, |f| f.data[i]) * frequency).abs();
-            let pair = match rope.mode {
-                RopeMode::Normal => [2 * i, 2 * i + 1],
-                RopeMode::Neox => [i, i + frequencies.len()],
-            };
-            let size: f64 = pair.iter().map(|&at| x[at].abs()).sum();
+            let size: f64 = pair.elements.iter().map(|&at| x[at].abs()).sum();
             let error = magnitude.abs() * size * (20.0 * U * angle + 8.0 * U + 4.0 * U);
-            pair.iter().for_each(|&at| bound[at] = error);
+            pair.elements.iter().for_each(|&at| bound[at] = error);
         }
     }
     bound
@@ -263,28 +273,6 @@ fn running_sum(n: usize) -> f64 {
 /// Relative error of each numerator of a softmax, given what was added up to its exponent and the exponent itself.
 fn numerator(added: f64, exponent: f64) -> f64 {
     2.0 * U * added + U * exponent.abs() + exp(exponent)
-}
-
-/// A numerator's own error, the mean of all numerators' in the sum, the sum's chain and the division.
-fn soft_max(x: &Array, mask: Option<&Array>, scale: f64, out: &Array) -> Array {
-    let masked = |i: [u32; 4]| mask.map_or(0.0, |mask| mask.wrapped(i));
-    let z = Array::from_fn(x.shape, |i| x.at(i) * scale + masked(i));
-    let added = Array::from_fn(x.shape, |i| (x.at(i) * scale).abs() + masked(i).abs());
-    let mut bound = out.clone();
-    for ((p, z), added) in bound.rows_mut().zip(z.rows()).zip(added.rows()) {
-        let max = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let errors: Vec<f64> = z
-            .iter()
-            .zip(added)
-            .map(|(&z, &added)| if z == f64::NEG_INFINITY { 0.0 } else { numerator(added, z - max) })
-            .collect();
-        let mean: f64 = errors.iter().zip(p.iter()).map(|(e, p)| e * p).sum();
-        for (p, (error, z)) in p.iter_mut().zip(errors.iter().zip(z)) {
-            let relative = error + mean + running_sum(added.len()) + DIVIDE + U;
-            *p = if *z == f64::NEG_INFINITY { 0.0 } else { relative * *p + FLUSH };
-        }
-    }
-    bound
 }
 
 /// `scale y (dy - sum(y dy))`
@@ -336,9 +324,10 @@ fn cross_entropy(inputs: &[Array], out: &Array) -> Array {
 fn cross_entropy_back(inputs: &[Array]) -> Array {
     let [g, x, labels] = inputs else { unreachable!("the rule asks for three operands") };
     let rows = x.data.len() / x.shape[0] as usize;
-    let p = oracle(&Op::SoftMax { scale: 1.0 }, std::slice::from_ref(x), x.shape).remove(0);
+    let (plain, logits) = (Op::soft_max(1.0), std::slice::from_ref(x));
+    let p = oracle(&plain, logits, x.shape).remove(0);
     let factor = (g.data[0] / rows as f64).abs();
-    let error = soft_max(x, None, 1.0, &p);
+    let error = soft_max(&plain, logits, &p);
     let rest = p.zip(labels, |p, label| (p + label.abs()) * (DIVIDE + 3.0 * U));
     error.zip(&rest, |error, rest| factor * (error + rest) + FLUSH)
 }
@@ -357,4 +346,11 @@ fn adamw(inputs: &[Array], outputs: &[Array]) -> Vec<Array> {
     };
     let error_w = w.zip(&step_error, |w, step| 4.0 * U * w.abs() * (1.0 + (alpha * wd).abs()) + step);
     vec![error_w, error_m, error_v]
+}
+
+/// Three roundings of the decay, one of the step and one of the difference.
+fn sgd(inputs: &[Array]) -> Array {
+    let [w, g, p] = inputs else { unreachable!("SGD has three operands") };
+    let [alpha, wd] = p.data[..] else { unreachable!("SGD has 2 parameters") };
+    w.zip(g, |w, g| 4.0 * U * w.abs() * (1.0 + (alpha * wd).abs()) + 2.0 * U * (alpha * g).abs() + FLUSH)
 }

@@ -132,6 +132,16 @@ fn pool() {
 }
 
 #[test]
+fn reduce() {
+    assert_family(Family::Reduce);
+}
+
+#[test]
+fn sort() {
+    assert_family(Family::Sort);
+}
+
+#[test]
 fn insets() {
     assert_family(Family::Inset);
 }

@@ -88,6 +88,31 @@ pub(super) fn arg_max(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     reduced(inputs, 0)
 }
 
+/// All of the operand.
+pub(super) fn sum(_: &[Shape], _: &Shape) -> Vec<Access> {
+    vec![Access::Along(Axes::of(|_| true)), Access::Own]
+}
+
+/// Rows, to an element each.
+pub(super) fn sum_rows(inputs: &[Shape], _: &Shape) -> Vec<Access> {
+    reduced(inputs, 0)
+}
+
+/// Groups of axis 2 over axes 0 and 1.
+pub(super) fn group_norm(_: &[Shape], _: &Shape) -> Vec<Access> {
+    vec![Access::Along(Axes::of(|a| a < 3)); 2]
+}
+
+/// Rows of a table by ids, to elements where they are.
+pub(super) fn add_id(_: &[Shape], _: &Shape) -> Vec<Access> {
+    vec![Access::Own, Access::Elsewhere, Access::Elsewhere, Access::Own]
+}
+
+/// The parameters are looked up.
+pub(super) fn sgd(_: &[Shape], _: &Shape) -> Vec<Access> {
+    vec![Access::Own, Access::Own, Access::Elsewhere, Access::Own]
+}
+
 /// Pairs of a row turn; positions and factors are looked up.
 pub(super) fn rope(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     let row = Access::Along(Axes::of(|a| a == 0));

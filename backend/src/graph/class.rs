@@ -174,7 +174,7 @@ mod tests {
             (Op::GeGlu, vec![x, x], x, "FTD-C"),
             // One row's gradient needs that row again, along the same axis.
             (Op::RmsNorm { eps: 1e-5 }, vec![x], x, "FTD-C"),
-            (Op::SoftMax { scale: 1.0 }, vec![x, matrix(8, 6)], x, "FTD-C"),
+            (Op::soft_max(1.0), vec![x, matrix(8, 6)], x, "FTD-C"),
             (Op::Rope(ROPE), vec![x, ids(4), matrix(4, 1)], x, "FTI-C"),
             (Op::Rope(Rope { back: true, ..ROPE }), vec![x, ids(4)], x, "FTI-C"),
             (Op::Repeat, vec![x], Desc::f32([8, 6, 8, 1]), "FTI-D"),
@@ -198,6 +198,17 @@ mod tests {
             (Op::Im2Col { window, plane: true }, vec![kernel, x], Desc::f32([16, 7, 5, 1]), "FTI-D"),
             // The input is read again, for where the maxima are.
             (Op::Pool2d(pool), vec![x], Desc::f32([4, 6, 4, 1]), "FTD-D"),
+            (Op::Sgd, vec![x, x, matrix(2, 1)], x, "FTI-C"),
+            (Op::Sum, vec![x], matrix(1, 1), "FTI-D"),
+            (Op::SumRows, vec![x], Desc::f32([1, 6, 4, 1]), "FTI-D"),
+            (Op::Mean, vec![x], Desc::f32([1, 6, 4, 1]), "FTI-D"),
+            (Op::CumSum, vec![x], x, "FTI-C"),
+            (Op::Norm { eps: 1e-5 }, vec![x], x, "FTD-C"),
+            (Op::GroupNorm { groups: 2, eps: 1e-5 }, vec![x], x, "FTI-C"),
+            (Op::L2Norm { eps: 1e-5 }, vec![x], x, "FTI-C"),
+            (Op::AddId, vec![x, matrix(8, 5), ids2(6, 4)], x, "FTI-C"),
+            (Op::ArgSort { descending: false }, vec![x], Desc { dtype: DType::I32, ..x }, "FTI-C"),
+            (Op::TopK, vec![x], Desc { dtype: DType::I32, shape: [3, 6, 4, 1] }, "FTI-C"),
         ];
         for unary in [Unary::Silu, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
             table.push((Op::Unary(unary), vec![x], x, "FTD-C"));

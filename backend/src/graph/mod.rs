@@ -33,7 +33,7 @@ pub use flops::flops;
 pub use gradient::Gradients;
 pub use op::{Binary, FlashAttn, Gate, Inset, Op, Rope, RopeMode, Sampling, Triangle, Unary};
 pub use operand::{Operand, ViewError};
-pub use oracle::rope_frequencies;
+pub use oracle::{RopePair, rope_frequencies, rope_pairs, soft_max_slope};
 pub use rules::{ShapeError, Site};
 pub use sliding::{Pool, PoolKind, Window};
 pub use table::{Family, ROWS, Row, infer, oracle};

@@ -9,6 +9,19 @@ pub enum RopeMode {
     Normal,
     /// Pairs (i, i + n_dims/2).
     Neox,
+    /// MROPE: pairs as `Neox`; a token has four positions, of which the sections of the pairs take one each, in turn.
+    Multi,
+    /// IMROPE: the same with the first three positions dealt to the pairs one by one, as far as their sections are long.
+    Interleaved,
+    /// Vision: pairs (i, i + n_dims) of all of the row, which has 2 n_dims elements; every section counts its pairs from 0.
+    Vision,
+}
+
+impl RopeMode {
+    /// Whether a token has four positions, and pairs belong to sections.
+    pub const fn has_sections(self) -> bool {
+        matches!(self, Self::Multi | Self::Interleaved | Self::Vision)
+    }
 }
 
 /// Parameters of rotary embedding, as ggml's `ggml_rope_ext`.
@@ -16,8 +29,12 @@ pub enum RopeMode {
 pub struct Rope {
     /// Pairing of elements.
     pub mode: RopeMode,
-    /// Number of leading elements of axis 0 that are rotated; the rest is copied.
+    /// Number of elements of axis 0 that are rotated, from `offset` on; the rest is copied. [`RopeMode::Vision`] rotates twice as many.
     pub n_dims: u32,
+    /// First element that is rotated.
+    pub offset: u32,
+    /// Pairs of each section, where the mode has them; zeros otherwise.
+    pub sections: [u32; 4],
     /// Context length the model was trained with (YaRN correction).
     pub n_ctx_orig: u32,
     /// Base of the angles.
@@ -42,6 +59,8 @@ impl Rope {
         Self {
             mode,
             n_dims,
+            offset: 0,
+            sections: [0; 4],
             n_ctx_orig,
             freq_base,
             freq_scale: 1.0,
@@ -50,6 +69,14 @@ impl Rope {
             beta_fast: 32.0,
             beta_slow: 1.0,
             back: false,
+        }
+    }
+
+    /// Elements of a row that are rotated.
+    pub const fn rotated(&self) -> u32 {
+        match self.mode {
+            RopeMode::Vision => self.n_dims.saturating_mul(2),
+            _ => self.n_dims,
         }
     }
 }
@@ -303,15 +330,21 @@ pub enum Op {
         /// Added to the mean square.
         eps: f32,
     },
-    /// Rotary embedding or its gradient: operands x `[hd, heads, T, B]`, positions I32 `[T]`, optional frequency factors F32 `[n_dims/2]`.
+    /// Rotary embedding or its gradient: operands x `[hd, heads, T, B]`, positions I32 `[T]` or four times as many in modes with
+    /// sections, optional frequency factors F32, one for each pair.
     Rope(Rope),
-    /// `softmax(scale * x + slope * mask)` along axis 0; operand 1, the F32 mask, is optional and repeats over axes 2, 3 by modulo.
-    /// The slope is 1 (ALiBi is not supported here).
+    /// `softmax(scale * x + slope * mask)` along axis 0; the next operand, the F32 or F16 mask, is optional and repeats over axes 2, 3
+    /// by modulo. A row without any finite logit becomes zero.
     SoftMax {
         /// Factor on x.
         scale: f32,
+        /// ALiBi: the slope of head h (index of axis 2) is `2^(-max_bias (h + 1) / n)` for the first n heads, n the greatest power of
+        /// two up to their number, and `2^(-max_bias (h - n + 1/2) / n)` for the others; 1 for all where this is 0.
+        max_bias: f32,
+        /// Whether the last operand is a logit F32 `[heads]` that enters the sum of every row of its head and gets no weight.
+        sinks: bool,
     },
-    /// Gradient of SoftMax: operands dy, y.
+    /// Gradient of SoftMax: operands dy, y; whatever mask, slopes and sinks made y.
     SoftMaxBack {
         /// Factor on x of the forward op.
         scale: f32,
@@ -401,8 +434,45 @@ pub enum Op {
     CrossEntropyLoss,
     /// `(softmax(x) - labels) * g / rows`: operands g (scalar), x, labels.
     CrossEntropyLossBack,
-    /// Index of the first greatest element of each row -> I32 `[rows]`.
+    /// Index of the last greatest element of each row -> I32 `[rows]`.
     ArgMax,
+    /// The sum of all elements -> one scalar.
+    Sum,
+    /// The sum of each row -> `[1, ..]`.
+    SumRows,
+    /// The mean of each row -> `[1, ..]`.
+    Mean,
+    /// Each element with all before it in its row, summed.
+    CumSum,
+    /// `(x - mean) / sqrt(variance + eps)` along axis 0.
+    Norm {
+        /// Added to the variance.
+        eps: f32,
+    },
+    /// The same over axes 0 and 1 and groups of neighbours of axis 2, as many as make `groups` of them (the last may have less).
+    GroupNorm {
+        /// Groups that axis 2 is cut into.
+        groups: u32,
+        /// Added to the variance.
+        eps: f32,
+    },
+    /// `x / max(sqrt(sum(x^2)), eps)` along axis 0.
+    L2Norm {
+        /// Least divisor.
+        eps: f32,
+    },
+    /// ADD_ID: operands x `[n, u, t, ..]`, table `[n, rows]`, ids I32 `[u, t]`: row (i, j) of x plus the row of the table that id (i, j)
+    /// names.
+    AddId,
+    /// Indices that sort each row -> I32; equal elements keep their order.
+    ArgSort {
+        /// Greatest first.
+        descending: bool,
+    },
+    /// Indices of the greatest elements of each row -> I32 `[k, ..]`, greatest first; of equal ones the first.
+    TopK,
+    /// SGD step: operands w, g, params F32`[2]` {alpha, wd}; w is updated in place.
+    Sgd,
     /// AdamW step: operands w, g, m, v, params F32`[7]` {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
     AdamW,
     /// IM2COL: the patches under a kernel's windows as columns of a matrix; operands kernel, of which only the extents matter, and
@@ -513,4 +583,11 @@ pub enum Op {
     /// DSV4_HC_POST: `x w_to + sum_from mix[to, from] stream_from`, or each stream as it is; operands x `[n, t]`, streams `[n, h, t]`, w
     /// `[h, t]`, optional mix `[to, from, t]`.
     Dsv4HcPost,
+}
+
+impl Op {
+    /// A softmax without ALiBi and sinks.
+    pub const fn soft_max(scale: f32) -> Self {
+        Self::SoftMax { scale, max_bias: 0.0, sinks: false }
+    }
 }

@@ -48,6 +48,10 @@ pub enum Family {
     Recurrent,
     /// Weighted sums over heads and residual streams.
     Mixing,
+    /// Sums over rows or over all, running sums, norms of groups.
+    Reduce,
+    /// Indices by the order of elements.
+    Sort,
     /// Operand 0 with a part of it written anew.
     Inset,
 }
@@ -96,6 +100,7 @@ const BY_PATCHES: &str = "only convolutions by patches (IM2COL) are trained";
 const RECURRENT: &str = "recurrences are not trained through";
 const INFERENCE: &str = "it is made for inference";
 const BY_PLANES: &str = "only pools of planes (POOL_2D) are trained";
+const FORWARD: &str = "ggml trains without it";
 
 macro_rules! gradient {
     (none $why:ident) => {
@@ -196,9 +201,20 @@ table! {
     SWIGLU_CLAMP            2..=2    Function     8       same_shape         functions::gated         none(FUNCTION) own;
     RMS_NORM                1..=1    Rows         3       same_shape         rows::rms_norm           rms_norm      rows;
     RMS_NORM_BACK           2..=2    Rows         7       same_shape         rows::rms_norm_back      none(SECOND)  rows;
-    SOFT_MAX                1..=2    Rows         7       soft_max           rows::soft_max           soft_max      rows;
+    SOFT_MAX                1..=3    Rows         7       soft_max           rows::soft_max           soft_max      rows;
     SOFT_MAX_BACK           2..=2    Rows         5       same_shape         rows::soft_max_back      none(SECOND)  rows;
     ARGMAX                  1..=1    Rows         1       arg_max            rows::arg_max            none(INDEX)   arg_max;
+    SUM                     1..=1    Reduce       1       sum                reduce::sum              sum           sum;
+    SUM_ROWS                1..=1    Reduce       1       sum_rows           reduce::sum_rows         sum           sum_rows;
+    MEAN                    1..=1    Reduce       1       sum_rows           reduce::mean             mean          sum_rows;
+    CUMSUM                  1..=1    Reduce       1       same_shape         reduce::cumsum           none(FORWARD) rows;
+    NORM                    1..=1    Rows         5       same_shape         norm::norm               norm          rows;
+    GROUP_NORM              1..=1    Reduce       5       group_norm         norm::group_norm         none(FORWARD) group_norm;
+    L2_NORM                 1..=1    Rows         3       same_shape         norm::l2_norm            none(FORWARD) rows;
+    ADD_ID                  3..=3    Gather       1       add_id             moves::add_id            none(FORWARD) add_id;
+    ARGSORT                 1..=1    Sort         16      arg_sort           sort::arg_sort           none(INDEX)   rows;
+    TOP_K                   1..=1    Sort         16      top_k              sort::top_k              none(INDEX)   rows;
+    OPT_STEP_SGD            3..=3    Optimizer    4       sgd                optimizer::sgd           none(IN_PLACE) sgd updates 0;
     ROPE                    2..=3    Rope         5       rope               rope::rope               rope          rope;
     ROPE_BACK               2..=3    Rope         5       rope               rope::rope               rope          rope;
     REPEAT                  1..=1    Copy         0       repeat             moves::repeat            repeat        moved;
@@ -332,6 +348,17 @@ impl Op {
             Self::CrossEntropyLoss => &CROSS_ENTROPY_LOSS,
             Self::CrossEntropyLossBack => &CROSS_ENTROPY_LOSS_BACK,
             Self::ArgMax => &ARGMAX,
+            Self::Sum => &SUM,
+            Self::SumRows => &SUM_ROWS,
+            Self::Mean => &MEAN,
+            Self::CumSum => &CUMSUM,
+            Self::Norm { .. } => &NORM,
+            Self::GroupNorm { .. } => &GROUP_NORM,
+            Self::L2Norm { .. } => &L2_NORM,
+            Self::AddId => &ADD_ID,
+            Self::ArgSort { .. } => &ARGSORT,
+            Self::TopK => &TOP_K,
+            Self::Sgd => &OPT_STEP_SGD,
             Self::AdamW => &OPT_STEP_ADAMW,
             Self::Im2Col { .. } => &IM2COL,
             Self::Im2ColBack { .. } => &IM2COL_BACK,
@@ -361,7 +388,7 @@ impl Op {
 }
 
 /// The output an op gives for these operands. `asked` is what the node declares: it decides for ops that take their output
-/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack, Im2ColBack, pools) and must agree with the rule for all others.
+/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack, Im2ColBack, pools, TopK) and must agree with the rule for all others.
 pub fn infer(op: &Op, inputs: &[Desc], asked: Option<Desc>) -> Result<Desc, ShapeError> {
     let row = op.row();
     rules::apply(row.name, row.min_operands..=row.max_operands, row.rule, op, inputs, asked)

@@ -160,6 +160,13 @@ impl<'a> Builder<'a> {
         self.grid(&tile, extents).finish(size, extents[0].into())
     }
 
+    /// This many workgroups for the padded box of `over`, each for `entries` elements in shared memory, which meet two by two.
+    pub(super) fn shared(self, over: &Operand, groups: u64, entries: u32) -> Result<Dispatch, Refusal> {
+        let size = self.row_group(1, entries.saturating_mul(2));
+        let extents = self.texel_box(over);
+        self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, groups)
+    }
+
     /// One workgroup for all of the padded box of `output`, and for `rows` values that it sums.
     pub(super) fn single(self, output: &Operand, rows: u32) -> Result<Dispatch, Refusal> {
         let size = self.row_group(1, rows.saturating_mul(4));

@@ -108,12 +108,13 @@ const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u
     Variant { plain, rotated: true, name, others, extras }
 }
 
-const VARIANTS: [Variant; 19] = [
+const VARIANTS: [Variant; 20] = [
     variant("binary", "binary_fused", 3),
     variant("gemm", "gemm_fused", 3),
     variant("gemm_pair", "gemm_pair", 5),
     variant("gemm_subgroup", "gemm_subgroup_fused", 3),
     variant("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
+    variant("layer_norm", "layer_norm_fused", 2),
     variant("repeat_back", "repeat_back_fused", 2),
     variant("rms_norm", "rms_norm_fused", 2),
     variant("rms_norm_back", "rms_norm_back_fused", 3),

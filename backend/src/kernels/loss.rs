@@ -1,9 +1,9 @@
 //! Cross entropy and its gradient: shaders `cross_entropy`, `sum_rows`, `cross_entropy_back`.
 
 use super::dispatch::Builder;
-use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch, StorageKind};
+use super::reduce::texel_per_row;
+use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch};
 use crate::graph::{DType, rows};
-use crate::layout::{Axis, Digit, Layout};
 
 const FACTOR: u32 = 16;
 
@@ -12,14 +12,8 @@ pub(super) fn cross_entropy(call: Call<'_>) -> Result<Lowered, Refusal> {
     let x = &call.inputs[0];
     let count = rows(&x.shape());
     let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
-    let layout = partial_sums(count);
-    let partials = Operand {
-        dtype: DType::F32,
-        view: layout.view(),
-        flat: false,
-        storage: StorageKind::Buffer,
-        pitch: layout.width(),
-    };
+    let layout = texel_per_row([count, 1, 1]);
+    let partials = Operand::scratch(DType::F32, &layout);
     let per_row = call
         .builder("cross_entropy")?
         .operand(Arg::Input(0), x, Access::Read)?
@@ -37,16 +31,4 @@ pub(super) fn cross_entropy(call: Call<'_>) -> Result<Lowered, Refusal> {
 pub(super) fn cross_entropy_back(call: Call<'_>) -> Result<Lowered, Refusal> {
     let elements = call.output.shape()[0];
     Ok(call.dispatch("cross_entropy_back")?.rows(call.output, elements)?.into())
-}
-
-/// [1, rows], a texel per row, so that workgroups of different rows write different texels.
-fn partial_sums(rows: u32) -> Layout {
-    let lanes = DType::F32.lanes();
-    let layout = Layout {
-        axes: vec![Axis { extent: 1, padded: lanes }, Axis { extent: rows, padded: rows }],
-        lane: vec![Digit { axis: 0, stride: 1, radix: lanes }],
-        x: vec![Digit { axis: 1, stride: 1, radix: rows }],
-        y: Vec::new(),
-    };
-    layout.normalize()
 }

@@ -22,10 +22,12 @@ mod optimizer;
 mod places;
 mod pool;
 mod recurrent;
+mod reduce;
 mod rope;
 mod rotate;
 mod rows;
 mod samples;
+mod sort;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -189,7 +191,7 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::RmsNorm { eps } => rows::rms_norm(call, eps),
         Op::RmsNormBack { eps } => rows::rms_norm_back(call, eps),
         Op::Rope(ref parameters) => rope::rope(call, parameters),
-        Op::SoftMax { scale } => rows::softmax(call, scale),
+        Op::SoftMax { scale, max_bias, sinks } => rows::softmax(call, scale, max_bias, sinks),
         Op::SoftMaxBack { scale } => rows::softmax_back(call, scale),
         Op::Repeat => copy::repeat(call),
         Op::RepeatBack => copy::repeat_back(call),
@@ -212,6 +214,17 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::CrossEntropyLoss => loss::cross_entropy(call),
         Op::CrossEntropyLossBack => loss::cross_entropy_back(call),
         Op::ArgMax => rows::arg_max(call),
+        Op::Sum => reduce::sum(call),
+        Op::SumRows => reduce::sum_rows(call, 1.0),
+        Op::Mean => reduce::mean(call),
+        Op::CumSum => reduce::cumsum(call),
+        Op::Norm { eps } => rows::layer_norm(call, eps),
+        Op::GroupNorm { groups, eps } => reduce::group_norm(call, groups, eps),
+        Op::L2Norm { eps } => rows::l2_norm(call, eps),
+        Op::AddId => gather::add_id(call),
+        Op::ArgSort { descending } => sort::arg_sort(call, descending),
+        Op::TopK => sort::top_k(call),
+        Op::Sgd => optimizer::sgd(call),
         Op::AdamW => optimizer::adamw(call),
         Op::Im2Col { .. }
         | Op::Im2ColBack { .. }

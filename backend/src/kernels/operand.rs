@@ -36,6 +36,11 @@ struct Step {
 }
 
 impl Operand {
+    /// A temporary tensor.
+    pub(super) fn scratch(dtype: DType, layout: &Layout) -> Self {
+        Self { dtype, view: layout.view(), flat: false, storage: StorageKind::Buffer, pitch: layout.width() }
+    }
+
     /// The four extents; missing axes have one element.
     pub(super) fn shape(&self) -> Shape {
         std::array::from_fn(|axis| self.view.axes.get(axis).map_or(1, |a| a.extent))

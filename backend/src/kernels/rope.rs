@@ -1,25 +1,48 @@
-//! Rotary embedding and its gradient: shaders `rope`, `rope_factors`.
+//! Rotary embedding and its gradient: shaders `rope`, `rope_factors`, `rope_multi`.
 
 use super::dispatch::Builder;
-use super::{Arg, Call, Lowered, Refusal};
+use super::{Access, Arg, Call, Lowered, Refusal};
 use crate::graph::{Rope, RopeMode};
 
 /// First constant id of the angles.
 const ANGLES: u32 = 16;
 pub(super) const N_DIMS: u32 = ANGLES + 1;
 
+const OFFSET: u32 = 34;
+/// Constants of `rope_multi`.
+pub(super) const MULTI_FACTORS: u32 = 36;
+const SECTIONS: u32 = 37;
+const INTERLEAVED: u32 = 41;
+const RESTARTED: u32 = 42;
+
 /// Bits of a pair's number that the shader takes.
 const POWER_BITS: u32 = 10;
 
 pub(super) fn rope(call: Call<'_>, rope: &Rope) -> Result<Lowered, Refusal> {
     check_pairs(rope).map_err(|rule| Refusal(format!("{}: {rule}", Arg::Input(0))))?;
-    let shader = if call.inputs.len() == 3 { "rope_factors" } else { "rope" };
-    Ok(angles(call.dispatch(shader)?, ANGLES, rope).texels(call.output)?.into())
+    let builder = match call.inputs.len() {
+        _ if rope.mode.has_sections() => sections(call, rope)?,
+        3 => call.dispatch("rope_factors")?,
+        _ => call.dispatch("rope")?,
+    };
+    Ok(angles(builder, ANGLES, rope).set(OFFSET, rope.offset).texels(call.output)?.into())
+}
+
+/// Binds what a rotation with sections needs. Where there are no factors the positions hold their place.
+fn sections<'a>(call: Call<'a>, rope: &Rope) -> Result<Builder<'a>, Refusal> {
+    let given = call.inputs.len();
+    let input = |builder: Builder<'a>, i: usize| builder.operand(Arg::Input(i), &call.inputs[i], Access::Read);
+    let builder = input(input(input(call.builder("rope_multi")?, 0)?, 1)?, given - 1)?;
+    let builder = call.store(builder, Arg::Output, call.output)?.set(MULTI_FACTORS, u32::from(given == 3));
+    let builder = (SECTIONS..).zip(rope.sections).fold(builder, |builder, (id, pairs)| builder.set(id, pairs));
+    Ok(builder
+        .set(INTERLEAVED, u32::from(rope.mode == RopeMode::Interleaved))
+        .set(RESTARTED, u32::from(rope.mode == RopeMode::Vision)))
 }
 
 /// That the shader can number the pairs.
 pub(super) fn check_pairs(rope: &Rope) -> Result<(), String> {
-    match rope.n_dims / 2 {
+    match rope.rotated() / 2 {
         pairs if pairs > 1 << POWER_BITS => Err(format!("{pairs} rotated pairs, the kernel takes {}", 1 << POWER_BITS)),
         _ => Ok(()),
     }
@@ -35,7 +58,7 @@ pub(super) fn angles<'a>(builder: Builder<'a>, first: u32, rope: &Rope) -> Build
     };
     let floats = [rope.freq_scale, rope.ext_factor, ramp.low, ramp.length, ramp.magnitude, sign * ramp.magnitude];
     let floats = floats.into_iter().chain((0..POWER_BITS).map(power));
-    let builder = builder.set(first, u32::from(rope.mode == RopeMode::Neox)).set(first + 1, rope.n_dims);
+    let builder = builder.set(first, u32::from(rope.mode != RopeMode::Normal)).set(first + 1, rope.rotated());
     (first + 2..).zip(floats).fold(builder, |builder, (id, value)| builder.set_f32(id, value))
 }
 

@@ -46,6 +46,12 @@ impl<'a> Turn<'a> {
         let refuse = |rule: String| Err(fail(rule));
         let Rotation { rope, head_dim, axis } = rotation;
         let shape = output.shape();
+        if rope.mode.has_sections() || rope.offset != 0 {
+            return refuse(format!(
+                "mode {:?} from element {} on; neighbours or halves from 0 are taken",
+                rope.mode, rope.offset
+            ));
+        }
         if head_dim == 0 || !shape[0].is_multiple_of(head_dim) {
             return refuse(format!("heads of {head_dim} do not divide the {} elements of axis 0", shape[0]));
         }

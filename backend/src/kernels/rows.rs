@@ -1,10 +1,13 @@
-//! Each row of the output from its own row: shaders `rms_norm`, `softmax`, their gradients, and `argmax`.
+//! Each row of the output from its own row: shaders `rms_norm`, `softmax`, their gradients, `layer_norm`, `l2_norm`, and `argmax`.
 
 use super::{Call, Lowered, Refusal};
 
 const EPS: u32 = 16;
 const SCALE: u32 = 16;
 const WRAP: u32 = 17;
+/// ALiBi: heads of the first series of slopes, and the exponent from each of them to the next.
+const HEADS: u32 = 18;
+const DECAY: u32 = 19;
 
 pub(super) fn rms_norm(call: Call<'_>, eps: f32) -> Result<Lowered, Refusal> {
     let builder = call.dispatch("rms_norm")?.set_f32(EPS, eps);
@@ -16,12 +19,30 @@ pub(super) fn rms_norm_back(call: Call<'_>, eps: f32) -> Result<Lowered, Refusal
     Ok(builder.rows(call.output, call.output.shape()[0])?.into())
 }
 
-pub(super) fn softmax(call: Call<'_>, scale: f32) -> Result<Lowered, Refusal> {
-    let builder = match call.inputs.get(1) {
+pub(super) fn layer_norm(call: Call<'_>, eps: f32) -> Result<Lowered, Refusal> {
+    let builder = call.dispatch("layer_norm")?.set_f32(EPS, eps);
+    Ok(builder.rows(call.output, call.output.shape()[0])?.into())
+}
+
+pub(super) fn l2_norm(call: Call<'_>, eps: f32) -> Result<Lowered, Refusal> {
+    let builder = call.dispatch("l2_norm")?.set_f32(EPS, eps);
+    Ok(builder.rows(call.output, call.output.shape()[0])?.into())
+}
+
+pub(super) fn softmax(call: Call<'_>, scale: f32, max_bias: f32, sinks: bool) -> Result<Lowered, Refusal> {
+    let masked = call.inputs.len() > 1 + usize::from(sinks);
+    let mut builder = call.dispatch(match (masked, sinks) {
+        (false, false) => "softmax",
+        (true, false) => "softmax_masked",
+        (false, true) => "softmax_sinks",
+        (true, true) => "softmax_masked_sinks",
+    })?;
+    if masked {
+        let heads = 1 << call.output.shape()[2].ilog2();
         // The mask may have more rows than x; it repeats over axes 2 and 3 alone.
-        Some(mask) => call.dispatch("softmax_masked")?.set(WRAP, mask.repeats_to(call.output) & !0b11),
-        None => call.dispatch("softmax")?,
-    };
+        let wrap = call.inputs[1].repeats_to(call.output) & !0b11;
+        builder = builder.set(WRAP, wrap).set(HEADS, heads).set_f32(DECAY, -max_bias / heads as f32);
+    }
     Ok(builder.set_f32(SCALE, scale).rows(call.output, call.output.shape()[0])?.into())
 }
 

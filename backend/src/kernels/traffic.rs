@@ -354,8 +354,9 @@ impl Grid<'_> {
     fn touched(&self, p: usize) -> Shape {
         let mut touched = self.operands[p].1.extents;
         match (self.shader, p, self.operands.get(1)) {
+            ("add_id", 1, _) => touched[1] = touched[1].min(rows(&self.output()).try_into().unwrap_or(u32::MAX)),
             ("get_rows", 0, Some((_, ids))) => touched[1] = touched[1].min(ids.extents[0]),
-            ("softmax_masked", 1, _) => touched[1] = touched[1].min(self.output()[1]),
+            ("softmax_masked" | "softmax_masked_sinks", 1, _) => touched[1] = touched[1].min(self.output()[1]),
             _ => {}
         }
         touched
@@ -383,12 +384,15 @@ impl Grid<'_> {
             ("repeat_back", 0) if output[0].is_multiple_of(4) || output[0] == touched[0] => load4(&touched),
             ("repeat_back", 0) => elements(&touched),
             // Every rotated element meets its partner.
-            ("rope" | "rope_factors", 0) => load4(&output) + rotated(),
-            ("rope_factors", 2) => rotated(),
+            ("rope" | "rope_factors" | "rope_multi", 0) => load4(&output) + rotated(),
+            ("rope_multi", 2) if get(rope::MULTI_FACTORS) == 0 => 0,
+            ("rope_factors" | "rope_multi", 2) | ("rope_multi", 1) => rotated(),
             ("rope" | "rope_factors", 1) | ("get_rows", 1) => quads(&output),
             ("get_rows_back", 0) => load4(&touched),
             ("get_rows_back", 1) => quads(&output) * quads(&touched),
             ("adamw", 4) => 2 * quads(&output),
+            ("sgd", 2) | ("add_id", 2) => quads(&output),
+            ("softmax_sinks", 1) | ("softmax_masked_sinks", 2) => rows(&output),
             // A row is read again where its labels are not zero: at one quad.
             ("cross_entropy", 0) => load4(&touched) + rows(&touched),
             // The scalar, by every invocation.
@@ -402,7 +406,9 @@ impl Grid<'_> {
     fn sweeps(&self, p: usize) -> u64 {
         match (self.shader, p) {
             _ if self.written().is_some_and(|written| p > written) => 1,
-            ("rms_norm" | "rms_norm_back" | "softmax" | "softmax_masked" | "softmax_back", _)
+            ("layer_norm", _) => 3,
+            ("rms_norm" | "rms_norm_back" | "l2_norm" | "softmax_back", _)
+            | ("softmax" | "softmax_masked" | "softmax_sinks" | "softmax_masked_sinks", _)
             | ("get_rows_back" | "cross_entropy_back", 1) => 2,
             _ => 1,
         }

@@ -236,54 +236,49 @@ impl Lowerings {
 
 /// An op, bit for bit: floats that are equal need not be the same constant.
 #[derive(PartialEq, Eq, Hash)]
-struct Key(Discriminant<Op>, [u32; 10]);
+struct Key(Discriminant<Op>, [u32; 16]);
 
 impl Key {
     fn of(op: &Op) -> Self {
-        let floats = |floats: &[f32]| {
-            let mut bits = [0; 10];
-            bits.iter_mut().zip(floats).for_each(|(bits, float)| *bits = float.to_bits());
-            bits
+        let words = |words: &[u32]| {
+            let mut all = [0; 16];
+            all.iter_mut().zip(words).for_each(|(place, word)| *place = *word);
+            all
         };
-        let windows = |window: graph::Window, more: u32| {
-            let [a, b, c, d, e, f, g, h, i] = window.words();
-            [a, b, c, d, e, f, g, h, i, more]
-        };
+        let floats = |floats: &[f32]| words(&floats.iter().map(|float| float.to_bits()).collect::<Vec<_>>());
+        let windows = |window: graph::Window, more: u32| words(&[&window.words()[..], &[more]].concat());
         let parameters = match *op {
-            Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Binary(kind) => words(&[kind as u32]),
             Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
-                Some((number, [a, b, c, d])) => {
-                    let [a, b, c, d, ..] = floats(&[a, b, c, d]);
-                    [1, number, a, b, c, d, 0, 0, 0, 0]
-                }
-                None => [0, kernels::step(op).unwrap_or_default(), 0, 0, 0, 0, 0, 0, 0, 0],
+                Some((number, [a, b, c, d])) => words(&[1, number, a.to_bits(), b.to_bits(), c.to_bits(), d.to_bits()]),
+                None => words(&[0, kernels::step(op).unwrap_or_default()]),
             },
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
-            Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
+            Op::SoftMax { scale, max_bias, sinks } => words(&[scale.to_bits(), max_bias.to_bits(), u32::from(sinks)]),
+            Op::SoftMaxBack { scale } => floats(&[scale]),
             Op::FlashAttn(FlashAttn { scale, max_bias, softcap, mask, sinks }) => {
-                let [scale, bias, cap, ..] = floats(&[scale, max_bias, softcap]);
-                [scale, bias, cap, u32::from(mask), u32::from(sinks), 0, 0, 0, 0, 0]
+                words(&[scale.to_bits(), max_bias.to_bits(), softcap.to_bits(), u32::from(mask), u32::from(sinks)])
             }
-            Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
-                [a, b, c, d, 0, 0, 0, 0, 0, 0]
-            }
-            Op::Roll { shift } => {
-                let [a, b, c, d] = shift.map(|steps| steps as u32);
-                [a, b, c, d, 0, 0, 0, 0, 0, 0]
-            }
-            Op::Upscale { sampling, align_corners } => [sampling as u32, align_corners.into(), 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Tri(triangle) => [triangle as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Norm { eps } | Op::L2Norm { eps } => floats(&[eps]),
+            Op::GroupNorm { groups, eps } => words(&[groups, eps.to_bits()]),
+            Op::ArgSort { descending } => words(&[u32::from(descending)]),
+            Op::Pad { before } | Op::PadCircular { before } => words(&before),
+            Op::Roll { shift } => words(&shift.map(|steps| steps as u32)),
+            Op::Upscale { sampling, align_corners } => words(&[sampling as u32, align_corners.into()]),
+            Op::Tri(triangle) => words(&[triangle as u32]),
             Op::Fill { value } => floats(&[value]),
             Op::Arange { start, step } => floats(&[start, step]),
             Op::Concat { axis: word }
             | Op::PadReflect { before: word }
             | Op::DiagMaskInf { past: word }
             | Op::DiagMaskZero { past: word }
-            | Op::TimestepEmbedding { max_period: word } => [word, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            | Op::TimestepEmbedding { max_period: word } => words(&[word]),
             Op::Rope(Rope {
                 mode,
                 n_dims,
+                offset,
+                sections,
                 n_ctx_orig,
                 freq_base,
                 freq_scale,
@@ -293,26 +288,26 @@ impl Key {
                 beta_slow,
                 back,
             }) => {
-                let [base, scale, ext, attn, fast, slow, ..] =
-                    floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
-                [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
+                let floats = [freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow].map(f32::to_bits);
+                let back = u32::from(back);
+                words(&[&[mode as u32, n_dims, n_ctx_orig, back, offset][..], &floats, &sections].concat())
             }
             Op::Im2Col { window, plane } | Op::Im2ColBack { window, plane } => windows(window, u32::from(plane)),
             Op::Im2Col3d { window, channels } | Op::Conv3d { window, channels } => windows(window, channels),
             Op::Conv2d(window) | Op::Conv2dDw(window) => windows(window, 0),
-            Op::SsmScan { snapshots } | Op::GatedDeltaNet { snapshots } => [snapshots, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::SsmScan { snapshots } | Op::GatedDeltaNet { snapshots } => words(&[snapshots]),
             Op::GatedLinearAttn { scale } => floats(&[scale]),
-            Op::Dsv4HcComb { eps, iterations } => [eps.to_bits(), iterations, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Dsv4HcPre { scale, gated } => [scale.to_bits(), u32::from(gated), 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Col2Im1d { stride, channels, pad } => [stride, channels, pad, 0, 0, 0, 0, 0, 0, 0],
-            Op::ConvTranspose1d { stride } | Op::ConvTranspose2d { stride } => [stride, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Dsv4HcComb { eps, iterations } => words(&[eps.to_bits(), iterations]),
+            Op::Dsv4HcPre { scale, gated } => words(&[scale.to_bits(), u32::from(gated)]),
+            Op::Col2Im1d { stride, channels, pad } => words(&[stride, channels, pad]),
+            Op::ConvTranspose1d { stride } | Op::ConvTranspose2d { stride } => words(&[stride]),
             Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool) => {
                 let Pool { kind, extent: [e0, e1], stride: [s0, s1], pad: [p0, p1] } = pool;
-                [kind as u32, e0, e1, s0, s1, p0, p1, 0, 0, 0]
+                words(&[kind as u32, e0, e1, s0, s1, p0, p1])
             }
             Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
                 let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
-                [a, b, c, d, s, t, u, v, offset, 0]
+                words(&[a, b, c, d, s, t, u, v, offset])
             }
             Op::MulMat
             | Op::OutProd
@@ -331,13 +326,20 @@ impl Key {
             | Op::CrossEntropyLoss
             | Op::CrossEntropyLossBack
             | Op::ArgMax
+            | Op::Sum
+            | Op::SumRows
+            | Op::Mean
+            | Op::CumSum
+            | Op::AddId
+            | Op::TopK
+            | Op::Sgd
             | Op::AdamW
             | Op::SsmConv
             | Op::RwkvWkv6
             | Op::RwkvWkv7
             | Op::SolveTri
             | Op::LightningIndexer
-            | Op::Dsv4HcPost => [0; 10],
+            | Op::Dsv4HcPost => words(&[]),
         };
         Self(discriminant(op), parameters)
     }

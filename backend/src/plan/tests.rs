@@ -74,7 +74,7 @@ fn the_copies_around_attention_become_coordinates() {
         copy(&mut g, keys.permute([2, 0, 1, 3]).unwrap().permute([0, 2, 1, 3]).unwrap().permute([0, 2, 1, 3]).unwrap());
     let operands = vec![g.whole(k2), g.whole(q)];
     let scores = g.node("scores", Op::MulMat, operands).unwrap();
-    let p = g.node("p", Op::SoftMax { scale: 0.125 }, vec![g.whole(scores)]).unwrap();
+    let p = g.node("p", Op::soft_max(0.125), vec![g.whole(scores)]).unwrap();
     let operands = vec![g.whole(v), g.whole(p)];
     let mixed = g.node("mixed", Op::MulMat, operands).unwrap();
     let heads_inside = g.whole(mixed).permute([0, 2, 1, 3]).unwrap();

@@ -119,19 +119,26 @@ fn rows(shape: Shape) -> Vec<FusedCase> {
     s.step(ADD, &[scaled, residual]);
     cases.push(s.case(format!("{shape:?}, gain and residual")));
 
+    let mut s = of_f32(Op::Norm { eps }, &[shape], &Fill::Floats(2.0));
+    let gain = s.extra_f32([n0, 1, 1, 1], Fill::Floats(1.0));
+    let bias = s.extra_f32([n0, 1, 1, 1], Fill::Floats(1.0));
+    let scaled = s.step(MUL, &[ROOT, gain]);
+    s.step(ADD, &[scaled, bias]);
+    cases.push(s.case(format!("{shape:?}, gain and bias")));
+
     let mut s = of_f32(Op::RmsNormBack { eps }, &[shape, shape], &Fill::Floats(2.0));
     let sum = s.extra_f32(shape, Fill::Floats(1.0));
     s.step(ADD, &[ROOT, sum]);
     cases.push(s.case(format!("{shape:?}, added to a sum")));
 
-    let mut s = of_f32(Op::SoftMax { scale: 0.7 }, &[shape], &Fill::Floats(4.0));
+    let mut s = of_f32(Op::soft_max(0.7), &[shape], &Fill::Floats(4.0));
     s.store();
     s.step(Op::Scale { scale: 3.0, bias: 1.0 }, &[ROOT]);
     cases.push(s.case(format!("{shape:?}, itself stored")));
 
     let mut s = Setup::new();
     let inputs = vec![s.f32(shape, Fill::Floats(4.0)), s.f32([n0, n1, 1, 1], Fill::CausalMask)];
-    let mut s = FusedSetup::new(s, Op::SoftMax { scale: 0.125 }, inputs);
+    let mut s = FusedSetup::new(s, Op::soft_max(0.125), inputs);
     let factor = s.extra_f32([1, n1, 1, 1], Fill::Floats(2.0));
     s.step(MUL, &[ROOT, factor]);
     cases.push(s.case(format!("{shape:?} with a mask, a factor per row")));

@@ -1,6 +1,6 @@
-//! GET_ROWS and its gradient.
+//! GET_ROWS and its gradient, ADD_ID.
 
-use fblayout::graph::{DType, Desc, Op};
+use fblayout::graph::{DType, Desc, Op, Shape};
 
 use crate::{Case, Fill, Setup};
 
@@ -19,7 +19,19 @@ pub fn cases() -> Vec<Case> {
     for dtype in [DType::F32, DType::Q8_0, DType::I32] {
         cases.push(batched(dtype));
     }
+    cases.push(add_id([33, 3, 5, 2], 4));
+    cases.push(add_id([64, 2, 1, 1], 9));
     cases
+}
+
+/// The ids are the leading columns of a longer list, as those of the experts that are used.
+fn add_id(shape: Shape, rows: u32) -> Case {
+    let mut s = Setup::new();
+    let [n, used, tokens, _] = shape;
+    let mut inputs = vec![s.f32(shape, Fill::Floats(2.0)), s.f32([n, rows, 1, 1], Fill::Floats(2.0))];
+    let all = s.input(DType::I32, [used + 1, tokens, 1, 1], Fill::Ids(rows));
+    inputs.push(all.slice(0, 0, used).expect("the list is longer"));
+    s.case(format!("{shape:?} by {rows} rows"), Op::AddId, inputs)
 }
 
 fn gather(dtype: DType, n: u32, rows: u32, ids: u32) -> Case {

@@ -17,9 +17,11 @@ mod optimizer;
 mod places;
 mod pool;
 mod recurrent;
+mod reduce;
 mod repeat;
 mod rope;
 mod rows;
+mod sort;
 mod stored;
 mod windows;
 
@@ -53,6 +55,8 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::Pool => pool::cases(),
         Family::Recurrent => recurrent::cases(),
         Family::Mixing => mixing::cases(),
+        Family::Reduce => reduce::cases(),
+        Family::Sort => sort::cases(),
         Family::Inset => inset::cases(),
     }
 }
@@ -82,7 +86,9 @@ pub const ESTIMATED: &[Family] = &[
     Family::Move,
     Family::Pool,
     Family::Recurrent,
+    Family::Reduce,
     Family::Sample,
+    Family::Sort,
 ];
 
 /// Every family.

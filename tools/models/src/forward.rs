@@ -171,7 +171,7 @@ impl Net<'_> {
         let mask = if c.is_global(layer) { self.inputs.mask } else { self.inputs.local_mask };
         let mask = mask.map(|mask| self.graph.whole(mask));
         let operands: Vec<Operand> = [scores].into_iter().chain(mask).collect();
-        let weights = self.op(&name("weights"), Op::SoftMax { scale }, &operands)?;
+        let weights = self.op(&name("weights"), Op::soft_max(scale), &operands)?;
         let y = self.op(&name("heads"), Op::MulMat, &[v, weights])?;
 
         let joined = Desc::f32([c.heads_width(c.heads), seq * batch, 1, 1]);

@@ -138,9 +138,34 @@ pub(crate) fn rms_norm(call: &mut Call<'_>) -> Gradient {
     call.add(Op::RmsNormBack { eps }, &[call.dy, call.input(0)]).map(Some)
 }
 
-/// The mask is data.
+/// The mean's own gradient goes through the difference to it: `x - mean` with an RMS norm behind.
+pub(crate) fn norm(call: &mut Call<'_>) -> Gradient {
+    let Op::Norm { eps } = call.node.op else { unreachable!("the row belongs to Norm") };
+    let centred = centred(call, call.input(0))?;
+    let d = call.add(Op::RmsNormBack { eps }, &[call.dy, centred])?;
+    self::centred(call, d).map(Some)
+}
+
+/// Rows without their means.
+fn centred(call: &mut Call<'_>, x: Operand) -> Result<Operand, GraphError> {
+    let mean = call.add(Op::Mean, &[x])?;
+    call.add(Op::Binary(Binary::Sub), &[x, mean])
+}
+
+/// Of all elements or of rows: the gradient repeats.
+pub(crate) fn sum(call: &mut Call<'_>) -> Gradient {
+    call.add_as(Op::Repeat, &[call.dy], call.shape()).map(Some)
+}
+
+pub(crate) fn mean(call: &mut Call<'_>) -> Gradient {
+    let scale = 1.0 / call.shape()[0] as f32;
+    let d = call.add(Op::Scale { scale, bias: 0.0 }, &[call.dy])?;
+    call.add_as(Op::Repeat, &[d], call.shape()).map(Some)
+}
+
+/// Mask and sinks are data.
 pub(crate) fn soft_max(call: &mut Call<'_>) -> Gradient {
-    let Op::SoftMax { scale } = call.node.op else { unreachable!("the row belongs to SoftMax") };
+    let Op::SoftMax { scale, .. } = call.node.op else { unreachable!("the row belongs to SoftMax") };
     match call.operand {
         0 => call.add(Op::SoftMaxBack { scale }, &[call.dy, call.output()]).map(Some),
         _ => Ok(None),

@@ -122,6 +122,8 @@ impl Scene {
 const ROPE: Rope = Rope {
     mode: RopeMode::Neox,
     n_dims: 4,
+    offset: 0,
+    sections: [0; 4],
     n_ctx_orig: 64,
     freq_base: 100.0,
     freq_scale: 0.5,
@@ -168,8 +170,9 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
         }
     }
     let unary = [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Tanh, Unary::Gelu].map(Op::Unary);
-    let rows = [Op::Scale { scale: -1.5, bias: 0.5 }, Op::RmsNorm { eps: 0.1 }, Op::SoftMax { scale: 0.75 }];
-    for op in unary.into_iter().chain(rows) {
+    let rows = [Op::Scale { scale: -1.5, bias: 0.5 }, Op::RmsNorm { eps: 0.1 }, Op::soft_max(0.75)];
+    let reduced = [Op::Norm { eps: 0.1 }, Op::Sum, Op::SumRows, Op::Mean];
+    for op in unary.into_iter().chain(rows).chain(reduced) {
         example(&|s| {
             let x = s.float(shape);
             (s.node(op, &[x]), vec![x])
@@ -201,7 +204,16 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
     }
     example(&|s| {
         let operands = [s.float([3, 4, 4, 1]), s.float([3, 5, 2, 1])];
-        (s.node(Op::SoftMax { scale: 1.25 }, &operands), vec![operands[0]])
+        (s.node(Op::soft_max(1.25), &operands), vec![operands[0]])
+    });
+    example(&|s| {
+        let operands = [s.float([3, 4, 4, 1]), s.float([3, 5, 2, 1]), s.float([4, 1, 1, 1])];
+        (s.node(Op::SoftMax { scale: 1.25, max_bias: 4.0, sinks: true }, &operands), vec![operands[0]])
+    });
+    example(&|s| {
+        let (x, positions) = (s.float([7, 2, 3, 1]), s.ids(12, 20));
+        let multi = Rope { mode: RopeMode::Multi, offset: 2, sections: [1, 0, 1, 0], ..ROPE };
+        (s.node(Op::Rope(multi), &[x, positions]), vec![x])
     });
     for (mode, back, factors) in [(RopeMode::Neox, false, false), (RopeMode::Normal, true, true)] {
         example(&|s| {
@@ -255,7 +267,7 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
     example(&|s| {
         let x = s.float([4, 3, 1, 1]);
         let masked = s.node(Op::DiagMaskInf { past: 1 }, &[x]);
-        (s.node(Op::SoftMax { scale: 1.0 }, &[masked]), vec![x])
+        (s.node(Op::soft_max(1.0), &[masked]), vec![x])
     });
     example(&|s| {
         let (table, ids) = (s.float([3, 6, 1, 1]), s.ids(5, 6));
@@ -395,7 +407,7 @@ fn what_has_no_gradient_is_refused_by_name() {
     assert_eq!(refusal(&mut s, rows, x), "node GET_ROWS: operand 1 of GET_ROWS has no gradient: it is data");
     assert_eq!(refusal(&mut s, rows, best), "node GET_ROWS: operand 1 of GET_ROWS has no gradient: it is data");
     let mask = s.float([4, 3, 1, 1]);
-    let p = s.node(Op::SoftMax { scale: 1.0 }, &[x, mask]);
+    let p = s.node(Op::soft_max(1.0), &[x, mask]);
     assert_eq!(refusal(&mut s, p, mask), "node SOFT_MAX: operand 1 of SOFT_MAX has no gradient: it is data");
     assert_eq!(refusal(&mut s, p, ids), r#"value 1 "x1": the loss does not depend on it"#);
     let foreign = ValueId::for_tests(99);
@@ -421,6 +433,13 @@ fn ops_without_a_gradient_say_why() {
             "it keeps no weights of the keys; attention is trained as products and a softmax",
         ),
         (Op::MulMatId, 3, "ids pick its matrices, and gradients of picked matrices are not built"),
+        (Op::ArgSort { descending: true }, 1, "its result is an index"),
+        (Op::TopK, 1, "its result is an index"),
+        (Op::CumSum, 1, "ggml trains without it"),
+        (Op::GroupNorm { groups: 1, eps }, 1, "ggml trains without it"),
+        (Op::L2Norm { eps }, 1, "ggml trains without it"),
+        (Op::AddId, 3, "ggml trains without it"),
+        (Op::Sgd, 3, "it updates its operands in place"),
         (Op::AdamW, 5, "it updates its operands in place"),
     ];
     let steps = [Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
@@ -445,6 +464,20 @@ fn ops_without_a_gradient_say_why() {
                 let windows = inputs.clone();
                 s.graph.node_into(name, op, windows, inputs[0].value);
                 inputs[0].value
+            }
+            Op::Sgd => {
+                inputs[2] = s.float([2, 1, 1, 1]);
+                let windows = inputs.clone();
+                s.graph.node_into(name, op, windows, inputs[0].value);
+                inputs[0].value
+            }
+            Op::AddId => {
+                inputs[2] = s.ids(3, 3);
+                s.node(op, &inputs).value
+            }
+            Op::TopK => {
+                let picked = Desc { dtype: DType::I32, shape: [2, 3, 1, 1] };
+                s.graph.node_as(name, op, inputs.clone(), picked).unwrap()
             }
             Op::CrossEntropyLossBack => {
                 inputs[0] = s.float([1; 4]);
@@ -525,7 +558,7 @@ fn a_decoder_layer_has_the_gradients_of_its_differences() {
     let score = s.node(Op::Scale { scale: 0.25, bias: 0.0 }, &[score]);
     let score = s.node(Op::Unary(Unary::Tanh), &[score]);
     let score = s.node(Op::Scale { scale: 4.0, bias: 0.0 }, &[score]);
-    let p = s.node(Op::SoftMax { scale: 0.5 }, &[score, mask]);
+    let p = s.node(Op::soft_max(0.5), &[score, mask]);
     let o = s.node(Op::MulMat, &[v, p]).permute([0, 2, 1, 3]).unwrap();
     let o = s.node_as(Op::Copy, &[o], [hd * heads, t, 1, 1]);
     let o = s.node(Op::MulMat, &[w_o, o]);
@@ -575,7 +608,7 @@ fn random_graphs_have_the_gradients_of_their_differences() {
             let y = match s.random.below(8) {
                 0 => s.node(Op::Unary(Unary::Tanh), &[x]),
                 1 => s.node(Op::RmsNorm { eps: 0.5 }, &[x]),
-                2 => s.node(Op::SoftMax { scale: 1.5 }, &[x]),
+                2 => s.node(Op::soft_max(1.5), &[x]),
                 3 => {
                     let b = s.float([x.shape[0], 3, x.shape[2], x.shape[3]]);
                     wanted.push(b);

@@ -45,3 +45,10 @@ pub(crate) fn get_rows_back(_: &Op, inputs: &[Array], output: Shape) -> Vec<Arra
     }
     vec![sum]
 }
+
+/// Operands x, table, ids: each row of x plus a row of the table.
+pub(crate) fn add_id(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
+    let [x, table, ids] = inputs else { unreachable!("the rule asks for three operands") };
+    let row = |[i0, i1, i2, _]: [u32; 4]| [i0, ids.at([i1, i2, 0, 0]) as u32, 0, 0];
+    vec![Array::from_fn(output, |i| x.at(i) + table.at(row(i)))]
+}

@@ -14,3 +14,10 @@ pub(crate) fn adamw(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
     let w = w.zip(&step, |w, step| w * (1.0 - alpha * wd) - step);
     vec![w, m, v]
 }
+
+/// Operands w, g, parameters; gives the new w.
+pub(crate) fn sgd(_: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
+    let [w, g, parameters] = inputs else { unreachable!("the rule asks for three operands") };
+    let [alpha, wd] = parameters.data[..] else { unreachable!("the rule asks for two parameters") };
+    vec![w.zip(g, |w, g| w * (1.0 - alpha * wd) - alpha * g)]
+}

@@ -4,11 +4,16 @@ use crate::graph::{Array, Op, Shape};
 
 /// Softmax of a row in place. A row of -inf alone, all of it masked, becomes zero.
 pub(super) fn soft_max_row(row: &mut [f64]) {
-    let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    soft_max_beside(row, f64::NEG_INFINITY);
+}
+
+/// The same with one more logit in the sum.
+fn soft_max_beside(row: &mut [f64], sink: f64) {
+    let max = row.iter().copied().fold(sink, f64::max);
     if max == f64::NEG_INFINITY {
         return row.fill(0.0);
     }
-    let mut sum = 0.0;
+    let mut sum = (sink - max).exp();
     for x in row.iter_mut() {
         *x = (*x - max).exp();
         sum += *x;
@@ -42,13 +47,27 @@ pub(crate) fn rms_norm_back(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
     vec![dx]
 }
 
-/// Operands x and, optionally, a mask that repeats over axes 2 and 3.
+/// ALiBi's factor on the mask of a head among `heads`: 2 to the power that is returned.
+pub fn soft_max_slope(max_bias: f32, head: u32, heads: u32) -> f64 {
+    let n = 1_u32 << heads.max(1).ilog2();
+    let steps = if head < n { f64::from(head + 1) } else { f64::from(head - n) + 0.5 };
+    -f64::from(max_bias) / f64::from(n) * steps
+}
+
+/// Operands x, optionally a mask that repeats over axes 2 and 3, and sinks if the op has them.
 pub(crate) fn soft_max(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
-    let &Op::SoftMax { scale } = op else { unreachable!("the row belongs to SoftMax") };
-    let mut y = Array::from_fn(output, |i| {
-        inputs[0].at(i) * f64::from(scale) + inputs.get(1).map_or(0.0, |mask| mask.wrapped(i))
-    });
-    y.rows_mut().for_each(soft_max_row);
+    let &Op::SoftMax { scale, max_bias, sinks } = op else { unreachable!("the row belongs to SoftMax") };
+    let (x, others) = inputs.split_first().expect("the rule asks for an operand");
+    let (sinks, masks) =
+        if sinks { others.split_last().map_or((None, others), |(s, m)| (Some(s), m)) } else { (None, others) };
+    let heads = output[2];
+    let bias =
+        |i: [u32; 4]| masks.first().map_or(0.0, |mask| soft_max_slope(max_bias, i[2], heads).exp2() * mask.wrapped(i));
+    let mut y = Array::from_fn(output, |i| x.at(i) * f64::from(scale) + bias(i));
+    for (row, data) in y.rows_mut().enumerate() {
+        let head = row / output[1] as usize % heads as usize;
+        soft_max_beside(data, sinks.map_or(f64::NEG_INFINITY, |sinks| sinks.data[head]));
+    }
     vec![y]
 }
 
@@ -63,8 +82,8 @@ pub(crate) fn soft_max_back(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
     vec![dx]
 }
 
-/// Index of the first greatest element.
+/// Index of the last greatest element, as ggml's CPU gives it.
 pub(crate) fn arg_max(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
-    let first = |row: &[f64]| (0..row.len()).reduce(|best, i| if row[i] > row[best] { i } else { best });
-    vec![Array { shape: output, data: inputs[0].rows().map(|row| first(row).unwrap_or(0) as f64).collect() }]
+    let last = |row: &[f64]| (0..row.len()).reduce(|best, i| if row[i] >= row[best] { i } else { best });
+    vec![Array { shape: output, data: inputs[0].rows().map(|row| last(row).unwrap_or(0) as f64).collect() }]
 }

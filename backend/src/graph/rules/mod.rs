@@ -7,6 +7,8 @@ mod insets;
 mod mixing;
 mod places;
 mod recurrent;
+mod rope;
+mod rows;
 
 pub(super) use attention::*;
 pub(super) use convolution::*;
@@ -15,6 +17,8 @@ pub(super) use insets::*;
 pub(super) use mixing::*;
 pub(super) use places::*;
 pub(super) use recurrent::*;
+pub(super) use rope::*;
+pub(super) use rows::*;
 
 use std::ops::RangeInclusive;
 
@@ -223,43 +227,6 @@ pub(super) fn same_shape(call: &Call<'_>) -> Result<Desc, ShapeError> {
         (0..4).try_for_each(|axis| call.extent(i, axis, shape[axis], "as that of operand 0"))?;
     }
     Ok(Desc::f32(shape))
-}
-
-pub(super) fn soft_max(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.floats()?;
-    let x = call.shape(0);
-    if call.inputs.len() == 2 {
-        let mask = call.shape(1);
-        call.extent(1, 0, x[0], "as the rows of operand 0")?;
-        if mask[1] < x[1] {
-            return call.refuse(Site::Operand(1), format!("{mask:?} has fewer rows than operand 0's {x:?}"));
-        }
-        call.repeats(1, 2..=3, x)?;
-    }
-    Ok(Desc::f32(x))
-}
-
-pub(super) fn arg_max(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.floats()?;
-    call.matrix(0)?;
-    Ok(Desc { dtype: DType::I32, shape: [call.shape(0)[1], 1, 1, 1] })
-}
-
-pub(super) fn rope(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    let Op::Rope(rope) = call.op else { return call.refuse(Site::Operands, "are not those of a rotary embedding") };
-    call.dtype(0, &[DType::F32])?;
-    let x = call.shape(0);
-    if !rope.n_dims.is_multiple_of(2) || rope.n_dims == 0 || rope.n_dims > x[0] {
-        let rule = format!("rotates {} elements of rows of {}; must be even and within the row", rope.n_dims, x[0]);
-        return call.refuse(Site::Operand(0), rule);
-    }
-    if call.vector(1, DType::I32)? != x[2] {
-        return call.refuse(Site::Operand(1), format!("must have one position for each of the {} of axis 2", x[2]));
-    }
-    if call.inputs.len() == 3 && call.vector(2, DType::F32)? < rope.n_dims / 2 {
-        return call.refuse(Site::Operand(2), format!("must have a factor for each of the {} pairs", rope.n_dims / 2));
-    }
-    Ok(Desc::f32(x))
 }
 
 pub(super) fn repeat(call: &Call<'_>) -> Result<Desc, ShapeError> {

@@ -49,8 +49,8 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         (Op::Pad { before: [1, 0, 2, 0] }, vec![x()], f32s([34, 6, 5, 2])),
         (Op::RmsNorm { eps: 1e-5 }, vec![x()], x()),
         (Op::RmsNormBack { eps: 1e-5 }, vec![x(), x()], x()),
-        (Op::SoftMax { scale: 0.5 }, vec![x()], x()),
-        (Op::SoftMax { scale: 0.5 }, vec![x(), f32s([33, 8, 1, 1])], x()),
+        (Op::soft_max(0.5), vec![x()], x()),
+        (Op::soft_max(0.5), vec![x(), f32s([33, 8, 1, 1])], x()),
         (Op::SoftMaxBack { scale: 0.5 }, vec![x(), x()], x()),
         (Op::Repeat, vec![f32s([11, 2, 1, 2])], x()),
         (Op::RepeatBack, vec![x()], f32s([11, 2, 1, 2])),
@@ -74,6 +74,21 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         (Op::ConvTranspose1d { stride: 3 }, vec![f32s([4, 3, 9, 1]), f32s([33, 9, 1, 1])], f32s([100, 3, 1, 1])),
         (Op::Pool2d(pool), vec![x()], f32s([16, 7, 3, 2])),
         (Op::Pool2dBack(pool), vec![f32s([16, 7, 3, 2]), x()], x()),
+        (
+            Op::SoftMax { scale: 0.5, max_bias: 8.0, sinks: true },
+            vec![x(), home(DType::F16, [33, 8, 1, 1], 4), f32s([3, 1, 1, 1])],
+            x(),
+        ),
+        (Op::Sum, vec![x()], f32s(scalar)),
+        (Op::SumRows, vec![x()], f32s([1, 6, 3, 2])),
+        (Op::CumSum, vec![x()], x()),
+        (Op::Norm { eps: 1e-5 }, vec![x()], x()),
+        (Op::GroupNorm { groups: 2, eps: 1e-5 }, vec![x()], x()),
+        (Op::L2Norm { eps: 1e-5 }, vec![x()], x()),
+        (Op::AddId, vec![x(), f32s([33, 9, 1, 1]), home(DType::I32, [6, 3, 1, 1], 1)], x()),
+        (Op::ArgSort { descending: true }, vec![x()], home(DType::I32, s, 4)),
+        (Op::TopK, vec![f32s([5000, 6, 1, 1])], home(DType::I32, [40, 6, 1, 1], 4)),
+        (Op::Sgd, vec![x(), x(), f32s([2, 1, 1, 1])], x()),
         (rope(RopeMode::Neox, false), vec![f32s([16, 9, 5, 1]), ids(5)], f32s([16, 9, 5, 1])),
         (rope(RopeMode::Normal, true), vec![x(), ids(3), f32s([8, 1, 1, 1])], x()),
     ];
@@ -212,7 +227,7 @@ fn row_groups_fit() {
     for elements in [1, 3, 4, 5, 64, 576, 49152] {
         for subgroup in [0, 1, 4, 8, 32, 64] {
             let x = f32s([elements, 6, 1, 1]);
-            let lowered = lower(&Op::SoftMax { scale: 1.0 }, std::slice::from_ref(&x), &x, &limits(subgroup)).unwrap();
+            let lowered = lower(&Op::soft_max(1.0), std::slice::from_ref(&x), &x, &limits(subgroup)).unwrap();
             let constants: HashMap<u32, u32> = lowered.dispatches[0].constants.iter().copied().collect();
             let (size, rows) = (constants[&0], constants[&4]);
             assert!(size <= 128 && size.is_multiple_of(rows) && (size / rows).is_power_of_two(), "{size} of {rows}");
@@ -253,7 +268,7 @@ fn refusals_name_operand_and_rule() {
     assert_eq!(short, "ADD: operands: 1 given, 2 wanted");
 
     let transposed = transposed(&x);
-    let lane = refusal(Op::SoftMax { scale: 1.0 }, std::slice::from_ref(&transposed), &transposed, &l);
+    let lane = refusal(Op::soft_max(1.0), std::slice::from_ref(&transposed), &transposed, &l);
     assert_eq!(lane, "output: axis 0 must carry the 4 lanes of a texel whole, for it is written");
 
     let few = crate::device::Limits { max_storage_bindings: 4, ..l.clone() };

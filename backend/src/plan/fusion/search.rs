@@ -235,8 +235,9 @@ fn depth(node: &Node) -> u32 {
 /// Whether a kernel other than an elementwise one takes an epilogue.
 pub(super) fn is_root(node: &Node) -> bool {
     match node.op.row().family {
-        Family::Gemm | Family::Rope | Family::RepeatBack => true,
-        Family::Rows => node.op != Op::ArgMax,
+        Family::Gemm | Family::RepeatBack => true,
+        Family::Rope => !matches!(node.op, Op::Rope(rope) if rope.mode.has_sections()),
+        Family::Rows => !matches!(node.op, Op::ArgMax | Op::L2Norm { .. } | Op::SoftMax { sinks: true, .. }),
         Family::Elementwise
         | Family::Function
         | Family::Attention
@@ -252,6 +253,8 @@ pub(super) fn is_root(node: &Node) -> bool {
         | Family::Convolution
         | Family::Pool
         | Family::Recurrent
-        | Family::Mixing => false,
+        | Family::Mixing
+        | Family::Reduce
+        | Family::Sort => false,
     }
 }

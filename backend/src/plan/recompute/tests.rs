@@ -78,7 +78,7 @@ fn random_step(random: &mut Random) -> Option<(Graph, Contents)> {
             2 => (Op::Binary(Binary::Add), vec![x, y]),
             3 => (Op::Binary(Binary::Mul), vec![x, y]),
             4 => (Op::RmsNorm { eps: 1e-3 }, vec![x]),
-            5 => (Op::SoftMax { scale: 0.5 }, vec![x]),
+            5 => (Op::soft_max(0.5), vec![x]),
             6 => (Op::Copy, vec![x]),
             _ => (Op::MulMat, vec![y, x]),
         };

@@ -20,7 +20,7 @@ fn taken_over(graph: &Graph) -> (usize, usize) {
 #[test]
 fn results_take_over_what_nobody_reads_again() {
     let scale = Op::Scale { scale: 2.0, bias: 0.0 };
-    let (shape, softmax) = ([8, 4, 1, 1], Op::SoftMax { scale: 1.0 });
+    let (shape, softmax) = ([8, 4, 1, 1], Op::soft_max(1.0));
     let mut g = Graph::new();
     let x = g.external("x", DType::F32, shape);
     let a = g.node("a", scale, vec![g.whole(x)]).unwrap();

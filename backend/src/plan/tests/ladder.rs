@@ -128,7 +128,7 @@ fn computed(graph: &mut Graph, shape: Shape, random: &mut Random) -> ValueId {
         }
         _ => {
             let x = graph.external("x", DType::F32, shape);
-            graph.node("v", Op::SoftMax { scale: 1.0 }, vec![graph.whole(x)])
+            graph.node("v", Op::soft_max(1.0), vec![graph.whole(x)])
         }
     }
     .unwrap()

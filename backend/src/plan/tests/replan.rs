@@ -48,7 +48,7 @@ fn step(g: &mut Graph, number: u8, tokens: u32, values: &mut Vec<ValueId>) {
             let (q, k) = (copy(g, q), copy(g, k));
             let operands = vec![g.whole(k), g.whole(q)];
             let scores = g.node("scores", Op::MulMat, operands).unwrap();
-            let weights = g.node("weights", Op::SoftMax { scale: 0.25 }, vec![g.whole(scores)]).unwrap();
+            let weights = g.node("weights", Op::soft_max(0.25), vec![g.whole(scores)]).unwrap();
             let v = copy(g, heads(g, y).permute([1, 0, 2, 3]).unwrap());
             let operands = vec![g.whole(v), g.whole(weights)];
             let out = g.node("weighed", Op::MulMat, operands).unwrap();

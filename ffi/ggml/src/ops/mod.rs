@@ -6,18 +6,16 @@ mod functions;
 mod numbers;
 mod places;
 mod recurrent;
+mod rope;
+mod rows;
 
 pub use numbers::check_numbers;
 
-use fblayout::graph::{Binary, Op, Rope, RopeMode, Unary};
+use fblayout::graph::{Binary, Op, Unary};
 
 use crate::abi::MAX_OP_PARAMS;
 use crate::record::Geometry;
 use numbers::*;
-
-/// `GGML_ROPE_TYPE_*` values.
-const ROPE_NORMAL: i32 = 0;
-const ROPE_NEOX: i32 = 2;
 
 /// True for ops that compute nothing: leaves and views.
 pub fn is_empty(op: i32) -> bool {
@@ -110,21 +108,23 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         MUL_MAT_ID => (Op::MulMatId, all(3)),
         GET_ROWS => (Op::GetRows, all(2)),
         GET_ROWS_BACK => (Op::GetRowsBack, all(2)),
-        SOFT_MAX => {
-            no_alibi(float(1))?;
-            if has(2) {
-                return Err("attention sinks are not supported".into());
-            }
-            (Op::SoftMax { scale: float(0) }, all(if has(1) { 2 } else { 1 }))
-        }
-        SOFT_MAX_BACK => {
-            no_alibi(float(1))?;
-            (Op::SoftMaxBack { scale: float(0) }, all(2))
-        }
-        ROPE | ROPE_BACK => (Op::Rope(rope(params, op == ROPE_BACK)?), all(if has(2) { 3 } else { 2 })),
+        SOFT_MAX => rows::soft_max(params, has(1), has(2)),
+        // Whatever slopes the mask had, the gradient of x is that of the result.
+        SOFT_MAX_BACK => (Op::SoftMaxBack { scale: float(0) }, all(2)),
+        ROPE | ROPE_BACK => (Op::Rope(rope::rope(params, op == ROPE_BACK)?), all(if has(2) { 3 } else { 2 })),
         CROSS_ENTROPY_LOSS => (Op::CrossEntropyLoss, all(2)),
         CROSS_ENTROPY_LOSS_BACK => (Op::CrossEntropyLossBack, all(3)),
         ARGMAX => (Op::ArgMax, all(1)),
+        SUM => (Op::Sum, all(1)),
+        SUM_ROWS => (Op::SumRows, all(1)),
+        MEAN => (Op::Mean, all(1)),
+        CUMSUM => (Op::CumSum, all(1)),
+        NORM => (Op::Norm { eps: float(0) }, all(1)),
+        GROUP_NORM => (rows::group_norm(params)?, all(1)),
+        L2_NORM => (Op::L2Norm { eps: float(0) }, all(1)),
+        ADD_ID => (Op::AddId, all(3)),
+        ARGSORT => (rows::arg_sort(params)?, all(1)),
+        TOP_K => (Op::TopK, all(1)),
         OPT_STEP_ADAMW => (Op::AdamW, all(5)),
         IM2COL | IM2COL_BACK | IM2COL_3D | COL2IM_1D | CONV_2D | CONV_2D_DW | CONV_3D | CONV_TRANSPOSE_1D
         | CONV_TRANSPOSE_2D | POOL_1D | POOL_2D | POOL_2D_BACK => {
@@ -139,6 +139,7 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
             let operands = if op == DSV4_HC_POST && !has(3) { 3 } else { mapped.row().max_operands };
             (mapped, all(operands))
         }
+        OPT_STEP_SGD => (Op::Sgd, all(3)),
         _ => return Err("the op is not supported".into()),
     };
     let missing = mapped.1.iter().find_map(|pick| {
@@ -158,38 +159,6 @@ fn gate_and_up(swapped: bool, split: bool) -> Vec<Pick> {
         (false, false) => vec![Pick::FirstHalf(0), Pick::SecondHalf(0)],
         (false, true) => vec![Pick::SecondHalf(0), Pick::FirstHalf(0)],
     }
-}
-
-fn no_alibi(max_bias: f32) -> Result<(), String> {
-    if max_bias == 0.0 { Ok(()) } else { Err(format!("ALiBi (max_bias {max_bias}) is not supported")) }
-}
-
-/// Words: n_past, n_dims, mode, n_ctx, n_ctx_orig, six floats, four sections of multi-axis modes, first rotated element.
-fn rope(params: &[i32; MAX_OP_PARAMS], back: bool) -> Result<Rope, String> {
-    let float = |word: usize| f32::from_bits(params[word] as u32);
-    let count = |word: usize, name: &str| {
-        u32::try_from(params[word]).map_err(|_| format!("{name} {} is negative", params[word]))
-    };
-    let mode = match params[2] {
-        ROPE_NORMAL => RopeMode::Normal,
-        ROPE_NEOX => RopeMode::Neox,
-        other => return Err(format!("rope mode {other} is not supported, only 0 (normal) and 2 (neox)")),
-    };
-    if params[15] != 0 {
-        return Err(format!("a rope that starts at element {} is not supported", params[15]));
-    }
-    Ok(Rope {
-        mode,
-        n_dims: count(1, "n_dims")?,
-        n_ctx_orig: count(4, "n_ctx_orig")?,
-        freq_base: float(5),
-        freq_scale: float(6),
-        ext_factor: float(7),
-        attn_factor: float(8),
-        beta_fast: float(9),
-        beta_slow: float(10),
-        back,
-    })
 }
 
 #[cfg(test)]
@@ -212,33 +181,6 @@ mod tests {
     fn floats_and_words_are_read_from_their_places() {
         let scale = map(SCALE, &words(&[(0, bits(2.5)), (1, bits(-1.0))]), |s| s == 0);
         assert_eq!(scale, Ok((Op::Scale { scale: 2.5, bias: -1.0 }, vec![Pick::All(0)])));
-        let params = words(&[
-            (1, 64),
-            (2, 2),
-            (4, 4096),
-            (5, bits(1e4)),
-            (6, bits(0.5)),
-            (7, bits(0.25)),
-            (8, bits(1.5)),
-            (9, bits(32.0)),
-            (10, bits(1.0)),
-        ]);
-        let rope = Rope {
-            mode: RopeMode::Neox,
-            n_dims: 64,
-            n_ctx_orig: 4096,
-            freq_base: 1e4,
-            freq_scale: 0.5,
-            ext_factor: 0.25,
-            attn_factor: 1.5,
-            beta_fast: 32.0,
-            beta_slow: 1.0,
-            back: true,
-        };
-        assert_eq!(
-            map(ROPE_BACK, &params, |s| s < 3),
-            Ok((Op::Rope(rope), vec![0, 1, 2].into_iter().map(Pick::All).collect()))
-        );
     }
 
     #[test]
@@ -253,11 +195,6 @@ mod tests {
     fn what_the_kernels_lack_is_refused_with_the_reason() {
         let reason =
             |op, params: &[(usize, i32)], sources| map(op, &words(params), |s| s < sources).expect_err("not supported");
-        assert!(reason(SOFT_MAX, &[(1, bits(8.0))], 2).contains("ALiBi"));
-        assert!(reason(SOFT_MAX, &[], 3).contains("sinks"));
-        assert!(reason(ROPE, &[(2, 8)], 2).contains("mode 8"));
-        assert!(reason(ROPE, &[(15, 64)], 2).contains("64"));
-        assert!(reason(ROPE, &[(1, -1)], 2).contains("n_dims"));
         assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
         assert!(reason(MAP_CUSTOM1, &[], 4).contains("not supported"));

@@ -1,0 +1,94 @@
+//! Sums of rows and of all, running sums, norms of groups: shaders `row_sums`, `sum_rows`, `cumsum`, `group_stats`, `group_norm`.
+
+use super::dispatch::Builder;
+use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch};
+use crate::graph::{DType, rows};
+use crate::layout::{Axis, Digit, Layout};
+
+const FACTOR: u32 = 16;
+const EPS: u32 = 16;
+const CHANNELS: u32 = 17;
+
+/// One sum for each row, times a factor.
+pub(super) fn sum_rows(call: Call<'_>, factor: f32) -> Result<Lowered, Refusal> {
+    let elements = call.inputs[0].shape()[0];
+    Ok(call.dispatch("row_sums")?.set_f32(FACTOR, factor).rows(call.output, elements)?.into())
+}
+
+pub(super) fn mean(call: Call<'_>) -> Result<Lowered, Refusal> {
+    let elements = call.inputs[0].shape()[0];
+    sum_rows(call, 1.0 / elements as f32)
+}
+
+/// One sum for each row, then theirs.
+pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
+    let x = &call.inputs[0];
+    let [elements, n1, n2, n3] = x.shape();
+    let count = rows(&x.shape());
+    let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
+    let layout = texel_per_row([n1, n2, n3]);
+    let sums = Operand::scratch(DType::F32, &layout);
+    let per_row = call
+        .builder("row_sums")?
+        .operand(Arg::Input(0), x, Access::Read)?
+        .operand(Arg::Scratch(0), &sums, Access::Write)?
+        .set_f32(FACTOR, 1.0)
+        .rows(&sums, elements)?;
+    // The same texels, numbered along one axis.
+    let sums = Operand::scratch(DType::F32, &texel_per_row([count, 1, 1]));
+    let total = Builder::new("sum_rows", call.limits)
+        .operand(Arg::Scratch(0), &sums, Access::Read)?
+        .operand(Arg::Output, call.output, Access::Write)?
+        .set_f32(FACTOR, 1.0)
+        .single(call.output, count)?;
+    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::F32, layout }] })
+}
+
+pub(super) fn cumsum(call: Call<'_>) -> Result<Lowered, Refusal> {
+    Ok(call.dispatch("cumsum")?.rows(call.output, call.output.shape()[0])?.into())
+}
+
+/// Mean and scale of each group, then every element by those of its own.
+pub(super) fn group_norm(call: Call<'_>, groups: u32, eps: f32) -> Result<Lowered, Refusal> {
+    let x = &call.inputs[0];
+    let [n0, n1, n2, n3] = x.shape();
+    let channels = n2.div_ceil(groups);
+    let too_many = |count: u64| Refusal(format!("{}: {count} elements of a group exceed 32 bits", Arg::Input(0)));
+    let elements = [n1, channels].iter().fold(u64::from(n0), |product, &n| product.saturating_mul(n.into()));
+    let elements = u32::try_from(elements).map_err(|_| too_many(elements))?;
+    let count = n2
+        .div_ceil(channels)
+        .checked_mul(n3)
+        .ok_or_else(|| Refusal(format!("{}: groups of {n3} samples exceed 32 bits", Arg::Input(0))))?;
+    let mut layout = texel_per_row([count, 1, 1]);
+    layout.axes[0].extent = 2;
+    let statistics = Operand::scratch(DType::F32, &layout);
+    let reduced = call
+        .builder("group_stats")?
+        .operand(Arg::Input(0), x, Access::Read)?
+        .operand(Arg::Scratch(0), &statistics, Access::Write)?
+        .set_f32(EPS, eps)
+        .set(CHANNELS, channels)
+        .rows(&statistics, elements)?;
+    let applied = Builder::new("group_norm", call.limits)
+        .operand(Arg::Input(0), x, Access::Read)?
+        .operand(Arg::Scratch(0), &statistics, Access::Read)?
+        .operand(Arg::Output, call.output, Access::Write)?
+        .set(CHANNELS, channels)
+        .texels(call.output)?;
+    Ok(Lowered { dispatches: vec![reduced, applied], scratch: vec![Scratch { dtype: DType::F32, layout }] })
+}
+
+/// `[1, ..]` over these extents, a texel per row, so that workgroups of different rows write different texels.
+pub(super) fn texel_per_row(rows: [u32; 3]) -> Layout {
+    let lanes = DType::F32.lanes();
+    let axes = rows.map(|extent| Axis { extent, padded: extent });
+    let digits = rows.into_iter().zip(1..).map(|(radix, axis)| Digit { axis, stride: 1, radix });
+    let layout = Layout {
+        axes: [Axis { extent: 1, padded: lanes }].into_iter().chain(axes).collect(),
+        lane: vec![Digit { axis: 0, stride: 1, radix: lanes }],
+        x: digits.collect(),
+        y: Vec::new(),
+    };
+    layout.normalize()
+}

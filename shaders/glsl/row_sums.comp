@@ -1,0 +1,35 @@
+// Sum of each row of A, times a factor: D is [1, ..].
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+#include "rows.glsl"
+
+#define OPERAND A
+#define SLOT 0
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 1
+#define ACCESS WRITE
+#include "operand.glsl"
+
+layout(constant_id = 16) const float FACTOR = 1.0;
+
+const uint QUADS = (A_n0 + 3u) / 4u;
+
+void main() {
+    Position p = rows_position();
+    uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
+    float sum = 0.0;
+    for (uint c = rows_column(); c < quads; c += COLUMNS) {
+        sum += sum4(operand_mask(c, A_n0, A_load4(c, p.i1, p.i2, p.i3)));
+    }
+    sum = FACTOR * rows_sum(sum);
+    if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
+        return;
+    }
+    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+        D_store4(c, p.i1, p.i2, p.i3, vec4(sum));
+    }
+}

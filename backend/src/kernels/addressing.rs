@@ -213,12 +213,15 @@ impl Addressing {
 
     /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
     /// type they are the quants of every slot and the scales of every tile that has one of the slots; of blocks, what their bytes fill.
-    /// Elements that are found by number count a texel each, while the texels from the first to the last are not fewer.
+    /// Elements or quads that are found by number count a texel each, while the texels from the first to the last are not fewer.
     pub fn texels(&self, extents: Shape) -> u64 {
         let (mut slots, mut tiles) = (1, 1);
         let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
         for (axis, extent) in extents.into_iter().enumerate() {
-            let steps = self.steps(axis, extent);
+            let steps = match axis == 0 && self.flat && self.by_quads() {
+                true => extent.div_ceil(4),
+                false => self.steps(axis, extent),
+            };
             let [r0, r1, x0, y0, x1, y1, x2, y2] = self.axes[axis];
             let digits = [(r0, x0, y0), (r1, x1, y1), (1, x2, y2)];
             slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));

@@ -32,6 +32,19 @@ fn check_chain(layout: &Layout, draws: &[Draw]) -> (usize, usize) {
     (legal, refused)
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    /// A home is told to be linear exactly where its elements lie one after the other in their order.
+    #[test]
+    fn linear_homes_are_those_in_order(layout in shapes::layout(300)) {
+        let (lanes, width) = (layout.lanes(), layout.width());
+        let number = |at: Position| (at.y * width + at.x) * lanes + at.lane;
+        let in_order = indices(&layout.extents()).zip(0..).all(|(index, n)| number(layout.address(&index)) == n);
+        prop_assert_eq!(layout.view().is_linear(lanes, width), in_order, "{:?}", layout);
+    }
+}
+
 /// Every accepted chain is right, on every kind of home; and the test sees both outcomes often.
 #[test]
 fn l6_l10_accepted_chains_show_the_right_elements() {

@@ -1,4 +1,4 @@
-//! How a reader finds its operand: as coordinates where a chain or an R-Tile allows it, else among copied bytes.
+//! How a reader finds its operand: as coordinates where a chain or an R-Tile allows it, by number in a home in order, else among copied bytes.
 
 use std::sync::Arc;
 

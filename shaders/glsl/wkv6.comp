@@ -62,6 +62,20 @@ layout(constant_id = 20) const float SCALE = 1.0;
 #include "block.glsl"
 #include "heads.glsl"
 
+#ifndef GATED
+// Quad q of a head's bonus, found by the number of its elements, modulo their count.
+vec4 bonus_quad(uint q, uint head) {
+    vec4 v = vec4(0.0);
+    for (uint k = 0u; k < 4u; k++) {
+        uint i = (head * SIZE + 4u * q + k) % (F_n0 * F_n1 * F_n2 * F_n3);
+        uint i1 = i / F_n0;
+        uint i2 = i1 / F_n1;
+        v[k] = F_load(i % F_n0, i1 % F_n1, i2 % F_n2, i2 / F_n2);
+    }
+    return block_vector(q, v);
+}
+#endif
+
 void main() {
     Position p = grid_position(grid_group(), BOX_C, 0u);
     if (p.i3 >= BOX_3) {
@@ -74,7 +88,7 @@ void main() {
         state[i] = own ? state_quad(4u * q + i, p.c, p) : vec4(0.0);
     }
 #ifndef GATED
-    vec4 bonus = own ? block_vector(q, F_load4(q, p.i1, 0u, 0u)) : vec4(0.0);
+    vec4 bonus = own ? bonus_quad(q, p.i1) : vec4(0.0);
 #endif
     for (uint t = 0u; t < TOKENS; t++) {
         uint token = p.i2 * TOKENS + t;

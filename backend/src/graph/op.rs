@@ -544,7 +544,8 @@ pub enum Op {
         snapshots: u32,
     },
     /// RWKV_WKV6: `y = r (k v bonus + S)`, `S = w S + k v` per head; operands k, v, r `[s, heads, t]`, bonus `[s, heads]`, w like k,
-    /// first states `[s s heads, n]` of n sequences -> `[s heads, t + s n]`: results, then states.
+    /// first states `[s s heads, n]` of n sequences -> `[s heads, t + s n]`: results, then states. As ggml, only the number of states'
+    /// elements and their axis 1 must be such, and the bonus may have any shape: their elements count in linear order.
     RwkvWkv6,
     /// RWKV_WKV7: `S = w S + v k + (S a) b`, `y = S r` per head; operands r, w, k, v, a, b `[s, heads, t]`, states as RwkvWkv6.
     RwkvWkv7,

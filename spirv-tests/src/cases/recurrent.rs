@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
         cases.push(square(Op::RwkvWkv6, &[tokens, tokens, tokens, bonus, tokens], size, heads));
         cases.push(square(Op::RwkvWkv7, &[tokens; 6], size, heads));
     }
+    cases.push(as_asked_for());
     // A gate per head or per element; shared heads and sequences; states before the first token.
     cases.push(delta_net([8, 4, 5, 2], [8, 2, 5, 1], 1, 1));
     cases.push(delta_net([16, 2, 3, 1], [16, 2, 3, 1], 16, 4));
@@ -41,6 +42,16 @@ fn square(op: Op, vectors: &[Shape], size: u32, heads: u32) -> Case {
     let mut inputs: Vec<Operand> = vectors.iter().map(|&shape| floats(&mut s, shape)).collect();
     inputs.push(floats(&mut s, [size * size * heads, 2, 1, 1]));
     s.case(format!("{heads} heads of {size}"), op, inputs)
+}
+
+/// Shapes in which llama.cpp asks whether WKV6 is supported: states with sequences on axis 1 of four, a bonus that repeats.
+fn as_asked_for() -> Case {
+    let (size, heads) = (8, 3);
+    let mut s = Setup::new();
+    let tokens = [size, heads, 2, 1];
+    let shapes = [tokens, tokens, tokens, [5, 2, 1, 1], tokens, [size, 2, size, heads]];
+    let inputs = shapes.map(|shape| floats(&mut s, shape)).to_vec();
+    s.case("states of four axes", Op::RwkvWkv6, inputs)
 }
 
 fn delta_net(v: Shape, shared: Shape, gates: u32, snapshots: u32) -> Case {

@@ -35,11 +35,11 @@ fn square_states(
 pub(crate) fn rwkv_wkv6(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     square_states(inputs, output, |state, size, head, token| {
         let [k, v, r, w] = [0, 1, 2, 4].map(|i| vector(&inputs[i], head, token));
-        let bonus = vector(&inputs[3], head, 0);
+        let bonus = |i: usize| inputs[3].data[(head * size + i) % inputs[3].data.len()];
         let mut y = vec![0.0; size];
         for (i, row) in state.chunks_exact_mut(size).enumerate() {
             for (j, s) in row.iter_mut().enumerate() {
-                y[j] += r[i] * (k[i] * v[j] * bonus[i] + *s);
+                y[j] += r[i] * (k[i] * v[j] * bonus(i) + *s);
                 *s = *s * w[i] + k[i] * v[j];
             }
         }

@@ -18,26 +18,24 @@ impl Call<'_> {
         }
     }
 
-    /// Output of a recurrence with a square state per head: `[s, heads, tokens]` in operands `vectors`, first states
-    /// `[s s heads, sequences]` in the last operand.
+    /// Output of a recurrence with a square state per head: `[s, heads, tokens]` in operands `vectors`, first states in the last
+    /// operand, whose axis 1 has the sequences, whatever its other axes: llama.cpp asks for support with `[s, sequences, s, heads]`.
     fn square_states(&self, vectors: &[usize]) -> Result<Desc, ShapeError> {
         let last = self.inputs.len() - 1;
         let ([size, heads, tokens, _], sequences) = (self.shape(vectors[0]), self.shape(last)[1]);
         for &i in vectors {
             self.shaped(i, [size, heads, tokens, 1], "as operand 0: [size, heads, tokens]")?;
         }
-        let state = u64::from(size) * u64::from(size) * u64::from(heads);
-        if u64::from(self.shape(last)[0]) != state {
-            let rule =
-                format!("axis 0 of {:?} must be {state}: {size} x {size} for each of {heads} heads", self.shape(last));
+        let width = u64::from(size) * u64::from(heads);
+        let states = width.saturating_mul(size.into()).saturating_mul(sequences.into());
+        if elements(&self.shape(last)) != states {
+            let rule = format!("{:?} must hold {size} x {size} elements for each of {heads} heads", self.shape(last));
             return self.refuse(Site::Operand(last), rule);
         }
-        self.matrix(last)?;
         if !tokens.is_multiple_of(sequences) {
             return self.refuse(Site::Operand(last), format!("{tokens} tokens are not of {sequences} sequences alike"));
         }
-        let width = u64::from(size) * u64::from(heads);
-        self.packed(width, width * u64::from(tokens), state * u64::from(sequences))
+        self.packed(width, width * u64::from(tokens), states)
     }
 }
 
@@ -48,7 +46,7 @@ pub(crate) fn ssm_conv(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let (x, kernel) = (call.shape(0), call.shape(1));
     call.extent(0, 3, 1, "for its axes are token, channel, sequence")?;
     call.extent(1, 1, x[1], "as the channels of operand 0")?;
-    match (x[0] + 1).checked_sub(kernel[0]).filter(|&tokens| tokens > 0) {
+    match x[0].checked_sub(kernel[0] - 1).filter(|&tokens| tokens > 0) {
         Some(tokens) => Ok(Desc::f32([x[1], tokens, x[2], 1])),
         None => call.refuse(Site::Operand(1), format!("{kernel:?} is longer than {x:?}")),
     }
@@ -85,11 +83,10 @@ pub(crate) fn ssm_scan(call: &Call<'_>) -> Result<Desc, ShapeError> {
     }
 }
 
-/// Operands k, v, r `[s, heads, t]`, bonus `[s, heads]`, decay `[s, heads, t]`, states.
+/// Operands k, v, r `[s, heads, t]`, bonus, decay `[s, heads, t]`, states. ggml does not compare the bonus with the heads, and llama.cpp
+/// asks for support with one that is too small: it repeats.
 pub(crate) fn rwkv_wkv6(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.floats()?;
-    let [size, heads, ..] = call.shape(0);
-    call.shaped(3, [size, heads, 1, 1], "for it is [size, heads]")?;
     call.square_states(&[0, 1, 2, 4])
 }
 

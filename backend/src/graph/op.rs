@@ -291,8 +291,8 @@ pub enum Op {
     OutProd,
     /// FLASH_ATTN_EXT: `softmax(scale q k + slope mask) v` per query and head. Operands q `[hsk, n, heads, b]`, k `[hsk, kv, ..]`,
     /// v `[hsv, kv, ..]`, whose heads and batches are shared by as many neighbours of q's as it takes; then, where there are, a mask
-    /// `[>= kv, >= n, ..]` (F16 or F32), which repeats over heads and batches by modulo, and sinks `[heads]`: logits of one more
-    /// key without a value. Gives `[hsv, heads, n, b]`; a query that sees nothing gives zeros. k and v may be F32, F16, Q8_0, Q4_1.
+    /// `[>= kv, >= n, ..]` (F16, BF16 or F32), which repeats over heads and batches by modulo, and sinks `[heads]`: logits of one more
+    /// key without a value. Gives `[hsv, heads, n, b]`; a query that sees nothing gives zeros. k and v may be of any type that caches come in.
     FlashAttn(FlashAttn),
     /// MUL_MAT_ID: `dst[m, i, t] = sum_k a[k, m, ids[i, t]] b[k, i, t]`. Operands a `[k, m, experts]` of `MulMat`'s types,
     /// b `[k, used or fewer that repeat, tokens]`, ids I32 `[used, tokens]`; an id that names no expert gives zeros.

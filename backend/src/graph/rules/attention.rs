@@ -2,11 +2,21 @@
 
 use super::{Call, DType, Desc, Op, ShapeError, Site};
 
-/// What keys and values may be stored as.
-const KEYS_VALUES: &[DType] = &[DType::F32, DType::F16, DType::Q8_0, DType::Q4_1];
+/// What keys and values may be stored as: the types that caches come in.
+const KEYS_VALUES: &[DType] = &[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::Q8_0,
+    DType::Q4_0,
+    DType::Q4_1,
+    DType::Q5_0,
+    DType::Q5_1,
+    DType::IQ4_NL,
+];
 
 /// What a mask may be stored as.
-const MASKS: &[DType] = &[DType::F16, DType::F32];
+const MASKS: &[DType] = &[DType::F16, DType::BF16, DType::F32];
 
 pub(in crate::graph) fn flash_attn(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let &Op::FlashAttn(attention) = call.op else { return call.refuse(Site::Operands, "are not those of attention") };

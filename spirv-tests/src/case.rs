@@ -2,8 +2,8 @@
 
 use fblayout::graph::{Array, BytesError, DType, Desc, Graph, Node, Op, Operand, Shape, ValueId, encode, oracle};
 
-use crate::{Fill, blocks};
 use crate::reference::contents;
+use crate::{Fill, blocks};
 
 /// A graph of one node and the bytes of its external values.
 #[derive(Clone, Debug)]

@@ -53,7 +53,8 @@ fn copies_of_blocks_are_exact() {
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
         for (case, expected) in cases::copied_blocks() {
-            let outcome = device.run(&case.graph, &case.data, &case.outputs()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            let outcome =
+                device.run(&case.graph, &case.data, &case.outputs()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             assert!(outcome.bytes[0] == expected, "{storage:?} {}", case.name);
         }
         device.assert_valid();

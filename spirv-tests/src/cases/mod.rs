@@ -13,8 +13,8 @@ mod rows;
 mod stored;
 
 pub use fused::fused;
-pub use stored::{copied_blocks, stored};
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
+pub use stored::{copied_blocks, stored};
 
 use fblayout::graph::{Family, Operand};
 

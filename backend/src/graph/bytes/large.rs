@@ -65,9 +65,11 @@ pub(super) fn decode_q6_k(block: &[u8], out: &mut Vec<f64>) {
     let (low, high, scales, d) = (&block[..128], &block[128..192], &block[192..208], half(block, 208));
     // 64 bytes of low halves go with 32 bytes of high ones.
     let low = low.chunks_exact(64).flat_map(nibbles);
-    out.extend(low.zip(pairs(high)).enumerate().map(|(i, (low, high))| {
-        d * f64::from(scales[i / 16] as i8) * (f64::from(low | high << 4) - 32.0)
-    }));
+    out.extend(
+        low.zip(pairs(high))
+            .enumerate()
+            .map(|(i, (low, high))| d * f64::from(scales[i / 16] as i8) * (f64::from(low | high << 4) - 32.0)),
+    );
 }
 
 pub(super) fn decode_iq4_xs(block: &[u8], out: &mut Vec<f64>) {

@@ -1,8 +1,8 @@
 //! Layouts and maps as formulas over the element's indices `i0 .. i3`.
 
+use fblayout::graph::TILE_SLOTS;
 use fblayout::kernels::Addressing;
 use fblayout::layout::{Digit, Layout};
-use fblayout::graph::TILE_SLOTS;
 use fblayout::plan::{Home, Tile};
 
 /// Where the elements of a home are: lane in a slot, column and row of slots.

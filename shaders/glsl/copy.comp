@@ -1,4 +1,5 @@
-// Copies a view to the output's layout and dtype (a plain one), repeating it where asked; one invocation per texel.
+// Copies a view to the output's layout and dtype (a plain one), repeating it where asked; one invocation per texel. With
+// BY_ROWS, row i of the view goes to the row of the output that id i (B) names, if there is one.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -10,8 +11,16 @@
 #define BLOCKS
 #include "operand.glsl"
 
-#define OPERAND D
+#ifdef BY_ROWS
+#define OPERAND B
 #define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+#define SLOT 2
+#else
+#define SLOT 1
+#endif
+#define OPERAND D
 #define ACCESS WRITE
 #include "operand.glsl"
 
@@ -39,7 +48,7 @@ uvec4 source(uint i0, uint i1, uint i2, uint i3) {
 }
 
 // Whether quads of D's rows are quads of A's rows.
-const bool BY_QUADS = (RENUMBER | (WRAP & 1u) | A_lane_axis) == 0u;
+const bool BY_QUADS = (RENUMBER | (WRAP & 1u)) == 0u;
 
 // Quad c4 of a row of D, its first element inside the extents.
 vec4 quad(uint c4, uint i1, uint i2, uint i3) {
@@ -91,13 +100,21 @@ void main() {
     if (!texel_position(p)) {
         return;
     }
-    bool inside = D_inside(p.i1, p.i2, p.i3);
+    uint row = p.i1;
+    bool inside = D_inside(row, p.i2, p.i3);
+#ifdef BY_ROWS
+    row = uint(B_loadi(p.i1, p.i2 % B_n1, p.i3 % B_n2, 0u));
+    inside = true;
+    if (row >= D_n1) {
+        return;
+    }
+#endif
     if (D_dtype == DTYPE_I64) {
         uvec4 v = uvec4(0u);
         if (inside) {
             v = uvec4(long_words(2u * p.c, p.i1, p.i2, p.i3), long_words(2u * p.c + 1u, p.i1, p.i2, p.i3));
         }
-        D_store2l(p.c, p.i1, p.i2, p.i3, v);
+        D_store2l(p.c, row, p.i2, p.i3, v);
         return;
     }
     if (verbatim()) {
@@ -105,7 +122,7 @@ void main() {
         if (inside && 4u * p.c < D_n0) {
             v = quad_words(p.c, p.i1, p.i2, p.i3);
         }
-        D_store4i(p.c, p.i1, p.i2, p.i3, v);
+        D_store4i(p.c, row, p.i2, p.i3, v);
         return;
     }
     uint quads = D_lanes / 4u;
@@ -117,10 +134,10 @@ void main() {
         }
     }
     if (D_dtype == DTYPE_I32) {
-        D_store4i(p.c, p.i1, p.i2, p.i3, ivec4(v[0]));
+        D_store4i(p.c, row, p.i2, p.i3, ivec4(v[0]));
     } else if (D_dtype == DTYPE_F16 || D_dtype == DTYPE_BF16) {
-        D_store8(p.c, p.i1, p.i2, p.i3, v[0], v[1]);
+        D_store8(p.c, row, p.i2, p.i3, v[0], v[1]);
     } else {
-        D_store4(p.c, p.i1, p.i2, p.i3, v[0]);
+        D_store4(p.c, row, p.i2, p.i3, v[0]);
     }
 }

@@ -8,7 +8,8 @@
 //     #define DTYPE DTYPE_F32
 // or, where it may hold blocks as the host has them (blocks.glsl),
 //     #define BLOCKS
-// which are undefined again at the end.
+// which are undefined again at the end. With WORDS defined the buffer is one of words, which can be replaced one by one
+// (replace); such an operand is never an image.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
 // type, one block of a quantized one. A quad is four consecutive elements along view axis 0, number i0 / 4.
@@ -28,6 +29,10 @@
 #define UPDATE 2
 
 const uint STORAGE_BUFFER = 0u;
+
+// Lane axis of a view whose columns are numbers of elements: any strides. Kernels reach its elements by _load, _load4,
+// _loadi, _load4i and _repeat4 alone.
+const uint FLAT = 5u;
 
 const uint DTYPE_F32 = 0u;
 const uint DTYPE_F16 = 1u;
@@ -124,9 +129,15 @@ layout(set = 0, binding = 16) buffer OperandCounters {
 #define OPERAND_QUALIFIER
 #endif
 
+#ifdef WORDS
+layout(set = 0, binding = 2 * SLOT) OPERAND_QUALIFIER buffer NAME(_Buffer) {
+    uint NAME(_words)[];
+};
+#else
 layout(set = 0, binding = 2 * SLOT) OPERAND_QUALIFIER buffer NAME(_Buffer) {
     uvec4 NAME(_texels)[];
 };
+#endif
 layout(set = 0, binding = 2 * SLOT + 1, rgba32ui) OPERAND_QUALIFIER uniform uimage2D NAME(_image);
 
 #define OPERAND_FIELD(field, name, initial) \
@@ -148,7 +159,7 @@ const uint NAME(_dtype) = DTYPE;
 OPERAND_FIELD(1, _dtype, 0u);
 #endif
 OPERAND_FIELD(2, _pitch, 1u);
-// 0..3, or 4 when no axis of the view carries a lane digit.
+// 0..3, 4 when no axis of the view carries a lane digit, or FLAT.
 OPERAND_FIELD(3, _lane_axis, 0u);
 // Extents, elements.
 OPERAND_FIELD(4, _n0, 1u);
@@ -199,7 +210,8 @@ bool NAME(_in_blocks)() {
     return NAME(_dtype) >= DTYPE_Q4_0;
 }
 
-// First texel of a slot, or column of blocks and row; the index of the lane axis counts slots, the others elements.
+// First texel of a slot, or column of blocks and row; the index of the lane axis counts slots, the others elements. Of a
+// flat view it is the number of an element, as a column.
 uvec2 NAME(_texel)(uint s0, uint s1, uint s2, uint s3) {
     return uvec2(NAME(_origin_x), NAME(_origin_y)) + NAME(_move0)(s0) + NAME(_move1)(s1) + NAME(_move2)(s2) +
            NAME(_move3)(s3);
@@ -215,10 +227,15 @@ void NAME(_count)(uvec2 xy, uint store) {
 
 uvec4 NAME(_fetch)(uvec2 xy) {
     OPERAND_COUNT(xy, 0u);
+#ifdef WORDS
+    uint w = 4u * (xy.y * NAME(_pitch) + xy.x);
+    return uvec4(NAME(_words)[w], NAME(_words)[w + 1u], NAME(_words)[w + 2u], NAME(_words)[w + 3u]);
+#else
     if (NAME(_storage) == STORAGE_BUFFER) {
         return NAME(_texels)[xy.y * NAME(_pitch) + xy.x];
     }
     return imageLoad(NAME(_image), ivec2(xy));
+#endif
 }
 
 // Word of scales of the quantized slot whose first texel is xy. A tile is four slots and one scale texel, and tiles start at
@@ -276,14 +293,39 @@ vec4 NAME(_load_quad)(uvec2 xy, uint q) {
     return NAME(_decode)(NAME(_fetch)(uvec2(xy.x + NAME(_quad_texel)(q), xy.y)), q, dm);
 }
 
+// Whether quads of axis 0 are quads of a flat view's texels. Step by step: glslang misplaces constants that are derived from
+// derived constants.
+bool NAME(_flat_quads)() {
+    bool along = NAME(_lane_axis) == FLAT;
+    along = along && NAME(_r00) == 1u;
+    along = along && NAME(_r01) == 1u;
+    along = along && NAME(_x02) == 1u;
+    uvec3 above = uvec3(NAME(_x10), NAME(_x11), NAME(_x12));
+    above |= uvec3(NAME(_x20), NAME(_x21), NAME(_x22));
+    above |= uvec3(NAME(_x30), NAME(_x31), NAME(_x32));
+    return along && (NAME(_origin_x) | above.x | above.y | above.z) % 4u == 0u;
+}
+
+// Texel of element number e of a flat view.
+uvec2 NAME(_flat_texel)(uint e) {
+    uint texel = e / NAME(_lanes);
+    return NAME(_storage) == STORAGE_BUFFER ? uvec2(texel, 0u) : uvec2(texel % NAME(_pitch), texel / NAME(_pitch));
+}
+
 // Lane of an element.
 uint NAME(_lane)(uint i0, uint i1, uint i2, uint i3) {
+    if (NAME(_lane_axis) == FLAT) {
+        return NAME(_texel)(i0, i1, i2, i3).x % NAME(_lanes);
+    }
     uint i = NAME(_lane_axis) == 0u ? i0 : (NAME(_lane_axis) == 1u ? i1 : (NAME(_lane_axis) == 2u ? i2 : i3));
     return NAME(_lane_axis) < 4u ? i % NAME(_lanes) : NAME(_origin_lane);
 }
 
 // First texel of the slot of an element.
 uvec2 NAME(_texel_of)(uint i0, uint i1, uint i2, uint i3) {
+    if (NAME(_lane_axis) == FLAT) {
+        return NAME(_flat_texel)(NAME(_texel)(i0, i1, i2, i3).x);
+    }
     return NAME(_texel)(NAME(_lane_axis) == 0u ? i0 / NAME(_lanes) : i0, NAME(_lane_axis) == 1u ? i1 / NAME(_lanes) : i1,
                         NAME(_lane_axis) == 2u ? i2 / NAME(_lanes) : i2, NAME(_lane_axis) == 3u ? i3 / NAME(_lanes) : i3);
 }
@@ -313,6 +355,9 @@ ivec4 NAME(_load4i)(uint c4, uint i1, uint i2, uint i3) {
     if (NAME(_lane_axis) == 0u && NAME(_dtype) != DTYPE_I64) {
         return ivec4(NAME(_fetch)(NAME(_texel)(c4, i1, i2, i3)));
     }
+    if (NAME(_dtype) != DTYPE_I64 && NAME(_flat_quads)()) {
+        return ivec4(NAME(_fetch)(NAME(_texel_of)(4u * c4, i1, i2, i3)));
+    }
     ivec4 v = ivec4(0);
     for (uint k = 0u; k < 4u; k++) {
         uint i0 = 4u * c4 + k;
@@ -329,6 +374,9 @@ vec4 NAME(_load4)(uint c4, uint i1, uint i2, uint i3) {
     if (NAME(_lane_axis) == 0u) {
         uint quads = NAME(_lanes) / 4u;
         return NAME(_load_quad)(NAME(_texel)(c4 / quads, i1, i2, i3), c4 % quads);
+    }
+    if (NAME(_flat_quads)()) {
+        return NAME(_load_quad)(NAME(_texel_of)(4u * c4, i1, i2, i3), NAME(_lane)(4u * c4, i1, i2, i3) / 4u);
     }
     vec4 v = vec4(0.0);
     for (uint k = 0u; k < 4u; k++) {
@@ -357,7 +405,30 @@ vec4 NAME(_repeat4)(uint c4, uint i1, uint i2, uint i3, uint wrap) {
 
 #endif
 
-#if ACCESS != READ
+#ifdef WORDS
+
+// Sets word k of a texel.
+void NAME(_replace)(uvec2 xy, uint k, uint word) {
+    NAME(_words)[4u * (xy.y * NAME(_pitch) + xy.x) + k] = word;
+}
+
+// Sets bits of a word, the others of which other invocations may set at the same time.
+void NAME(_replace_bits)(uint w, uint shift, uint mask, uint bits) {
+    atomicAnd(NAME(_words)[w], ~(mask << shift));
+    atomicOr(NAME(_words)[w], bits << shift);
+}
+
+// Sets half k of a texel.
+void NAME(_replace_half)(uvec2 xy, uint k, uint bits) {
+    NAME(_replace_bits)(4u * (xy.y * NAME(_pitch) + xy.x) + k / 2u, 16u * (k % 2u), 0xFFFFu, bits);
+}
+
+// Sets a byte of row y of the storage.
+void NAME(_replace_byte)(uint y, uint byte, uint bits) {
+    NAME(_replace_bits)(4u * y * NAME(_pitch) + byte / 4u, 8u * (byte % 4u), 0xFFu, bits);
+}
+
+#elif ACCESS != READ
 
 void NAME(_put)(uvec2 xy, uvec4 texel) {
     OPERAND_COUNT(xy, 1u);
@@ -420,5 +491,6 @@ void NAME(_store2l)(uint c2, uint i1, uint i2, uint i3, uvec4 v) {
 #undef OPERAND
 #undef SLOT
 #undef ACCESS
+#undef WORDS
 #undef DTYPE
 #undef BLOCKS

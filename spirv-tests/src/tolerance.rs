@@ -99,7 +99,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Rope(rope) => rotation(rope, inputs),
         &Op::SoftMax { scale } => soft_max(&inputs[0], inputs.get(1), f64::from(scale), out),
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
-        Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
+        Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
+        Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A product of scales and quant has no more than 24 bits (Q6_K: 11 + 8 + 5, IQ4_XS: 11 + 5 + 7 and signs) and is exact; a minimum
         // is added with one rounding.

@@ -92,6 +92,11 @@ fn optimizer() {
 }
 
 #[test]
+fn insets() {
+    assert_family(Family::Inset);
+}
+
+#[test]
 fn adjoint_pairs() {
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");

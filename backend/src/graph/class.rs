@@ -129,7 +129,7 @@ pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, ROWS, Rope, RopeMode, Row, Unary};
+    use super::super::{Binary, DType, Inset, ROWS, Rope, RopeMode, Row, Unary};
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);
@@ -142,6 +142,7 @@ mod tests {
         let matrix = |n0, n1| Desc::f32([n0, n1, 1, 1]);
         let ids = |n| Desc { dtype: DType::I32, shape: [n, 1, 1, 1] };
         let weight = Desc { dtype: DType::Q8_0, shape: [32, 5, 1, 1] };
+        let inset = Inset { shape: [4, 2, 1, 1], strides: [2, 16, 48, 48], offset: 9 };
         let mut table = vec![
             (Op::MulMat, vec![matrix(8, 5), x], Desc::f32([5, 6, 4, 1]), "FTD-D"),
             (Op::MulMat, vec![weight, matrix(32, 3)], matrix(5, 3), "FTD-D"),
@@ -167,6 +168,8 @@ mod tests {
             (Op::Copy, vec![x], Desc { dtype: DType::F16, ..x }, "FTI-C"),
             (Op::Copy, vec![x], matrix(48, 4), "FTI-D"),
             (Op::Pad { before: [0, 1, 0, 0] }, vec![x], Desc::f32([8, 7, 4, 1]), "FTI-D"),
+            (Op::Set(inset), vec![matrix(8, 6), matrix(4, 2)], matrix(8, 6), "FTI-D"),
+            (Op::Acc(inset), vec![matrix(8, 6), matrix(4, 2)], matrix(8, 6), "FTI-D"),
             (Op::GetRows, vec![matrix(8, 6), ids(3)], matrix(8, 3), "FTI-D"),
             (Op::GetRowsBack, vec![matrix(8, 3), ids(3)], matrix(8, 6), "FTI-D"),
             (Op::CrossEntropyLoss, vec![matrix(8, 6), matrix(8, 6)], matrix(1, 1), "FTD-D"),
@@ -186,13 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn every_op_has_the_class_of_the_theory() {
+    fn every_op_with_a_gradient_has_the_class_of_the_theory() {
         let table = table();
         for (op, inputs, output, class) in &table {
             assert_eq!(op.class(inputs, *output).unwrap().to_string(), *class, "{op:?} {inputs:?}");
         }
         let listed = |row: &Row| table.iter().any(|(op, ..)| std::ptr::eq(op.row(), row));
-        assert_eq!(ROWS.iter().filter(|row| !listed(row)).map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
+        let missing = ROWS.iter().filter(|row| row.gradient.is_ok() && !listed(row));
+        assert_eq!(missing.map(|row| row.name).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

@@ -54,6 +54,33 @@ impl Rope {
     }
 }
 
+/// Where a smaller tensor lies among the elements of another, counted in that one's linear order: element `(i0, i1, i2, i3)` is element
+/// `offset + sum(i * strides)`. No element is met twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inset {
+    /// Extents; of SetRows all rows that an id can name, on axis 1.
+    pub shape: Shape,
+    /// Elements per step of each axis.
+    pub strides: [u32; 4],
+    /// Element that (0, 0, 0, 0) is.
+    pub offset: u32,
+}
+
+impl Inset {
+    /// The last element; `None` beyond 64 bits.
+    pub fn last(&self) -> Option<u64> {
+        let steps =
+            self.shape.iter().zip(self.strides).map(|(&n, s)| u64::from(n.saturating_sub(1)).checked_mul(s.into()));
+        steps.into_iter().try_fold(u64::from(self.offset), |sum, step| sum.checked_add(step?))
+    }
+
+    /// The element at an index.
+    pub fn element(&self, index: Shape) -> u64 {
+        let steps = index.iter().zip(self.strides).map(|(&i, s)| u64::from(i) * u64::from(s));
+        u64::from(self.offset) + steps.sum::<u64>()
+    }
+}
+
 /// Elementwise ops of two operands; operand 1 is repeated to operand 0's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {
@@ -146,6 +173,13 @@ pub enum Op {
         /// Elements of the output before the box, per axis.
         before: Shape,
     },
+    /// SET, and CPY to a view: operands base, part; the base with the part at the inset. Plain types convert, others must agree.
+    Set(Inset),
+    /// ACC: operands base, part, F32; the base with the part added at the inset.
+    Acc(Inset),
+    /// SET_ROWS: operands base, rows, ids `[r]` (I32 or I64, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
+    /// row `ids[i]` of the inset. An id that is no row is left out; of equal ids one row remains.
+    SetRows(Inset),
     /// GET_ROWS: operands table `[n, rows]` of any type but I64, ids I32 `[r]` -> F32 `[n, r]`, or I32 of I32.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.

@@ -28,6 +28,8 @@ pub enum Family {
     CrossEntropy,
     /// Optimizer steps, in place.
     Optimizer,
+    /// Operand 0 with a part of it written anew.
+    Inset,
 }
 
 /// What there is to know of an op.
@@ -56,6 +58,7 @@ pub struct Row {
 /// Why some ops have no gradient.
 const SECOND: &str = "it is part of one, and second derivatives are not built";
 const INDEX: &str = "its result is an index";
+const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
 
 macro_rules! gradient {
@@ -127,6 +130,9 @@ table! {
     REPEAT_BACK             1..=1    RepeatBack   1       repeat_back        moves::repeat_back       repeat_back   repeat_back;
     CPY                     1..=1    Copy         0       copy               moves::copy              copy          moved;
     PAD                     1..=1    Copy         0       pad                moves::pad               pad           looked_up;
+    SET                     2..=2    Inset        0       set                insets::set              set           inset;
+    ACC                     2..=2    Inset        1       acc                insets::set              acc           inset;
+    SET_ROWS                3..=3    Inset        0       set_rows           insets::set_rows         none(SCATTER) inset;
     GET_ROWS                2..=2    Gather       0       get_rows           moves::get_rows          get_rows      looked_up;
     GET_ROWS_BACK           2..=2    Gather       1       get_rows_back      moves::get_rows_back     get_rows_back looked_up;
     CROSS_ENTROPY_LOSS      2..=2    CrossEntropy 7       cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
@@ -166,6 +172,9 @@ impl Op {
             Self::RepeatBack => &REPEAT_BACK,
             Self::Copy => &CPY,
             Self::Pad { .. } => &PAD,
+            Self::Set(_) => &SET,
+            Self::Acc(_) => &ACC,
+            Self::SetRows(_) => &SET_ROWS,
             Self::GetRows => &GET_ROWS,
             Self::GetRowsBack => &GET_ROWS_BACK,
             Self::CrossEntropyLoss => &CROSS_ENTROPY_LOSS,

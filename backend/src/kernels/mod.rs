@@ -9,6 +9,7 @@ mod epilogue;
 mod gather;
 mod gemm;
 mod in_place;
+mod inset;
 mod loss;
 mod operand;
 mod optimizer;
@@ -36,7 +37,7 @@ use epilogue::Tail;
 use rotate::Turn;
 
 use crate::device::Limits;
-use crate::graph::{DType, Op, infer};
+use crate::graph::{DType, Op, Shape, infer};
 use crate::layout::{Layout, View};
 
 /// Where an operand's texels are.
@@ -55,6 +56,9 @@ pub struct Operand {
     pub dtype: DType,
     /// Logical axes over physical positions.
     pub view: View,
+    /// The positions of the view are numbers of elements, counted in columns: element e is lane e % lanes of texel e / lanes, and
+    /// texels are counted on from row to row. Such a view steps by any strides, where one of slots needs digits that fit.
+    pub flat: bool,
     /// Kind of storage.
     pub storage: StorageKind,
     /// Texels per row of the storage.
@@ -134,7 +138,8 @@ pub struct Refusal(pub String);
 
 /// Lowers one op, or says why not. `inputs` in the op's operand order; an op in place has its written input's view as `output`.
 ///
-/// The op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
+/// An op of family Inset writes a part of `output` alone, which must hold operand 0 before (or be it).
+/// Every other op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
 /// works on rows; every other op needs storage of its own for its output.
 ///
 /// # Errors
@@ -174,6 +179,9 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::RepeatBack => copy::repeat_back(call),
         Op::Copy => copy::copy(call),
         Op::Pad { before } => copy::pad(call, before),
+        Op::Set(inset) => inset::set(call, inset),
+        Op::Acc(inset) => inset::acc(call, inset),
+        Op::SetRows(inset) => inset::set_rows(call, inset),
         Op::GetRows => gather::get_rows(call),
         Op::GetRowsBack => gather::get_rows_back(call),
         Op::CrossEntropyLoss => loss::cross_entropy(call),
@@ -217,6 +225,15 @@ pub fn lower_fused(
             gemm::pair(call, &fused.op, product, second)
         }
     }
+}
+
+/// An operand of any strides: a window of these extents, strides and offset (in elements) over the elements of `whole` by their
+/// numbers.
+///
+/// # Errors
+/// The elements do not lie in their order, are blocks, or more than 32 bits count; or the window leaves them.
+pub fn flat(whole: &Operand, extents: &Shape, strides: &[u64; 4], offset: u64) -> Result<Operand, Refusal> {
+    operand::flat(whole, extents, strides, offset)
 }
 
 /// Whether kernels can read an operand at all, whatever the op.

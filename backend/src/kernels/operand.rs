@@ -2,7 +2,7 @@
 
 use super::{Arg, Operand, Refusal, StorageKind};
 use crate::graph::{DType, Desc, Form, Shape, TILE_SLOTS};
-use crate::layout::{Place, Term, View, ViewAxis};
+use crate::layout::{Layout, Place, Term, View, ViewAxis};
 
 /// First constant id of operand 0, and ids per operand.
 pub(super) const FIRST_ID: u32 = 64;
@@ -20,8 +20,9 @@ pub(super) const AXES: u32 = 14;
 pub(super) const FIELDS_PER_AXIS: u32 = 8;
 const ORIGIN_LANE: u32 = 46;
 
-/// Value of the lane axis field when no axis carries a lane digit.
+/// Values of the lane axis field when no axis carries a lane digit: every element has one lane, or its number tells.
 const NO_LANE_AXIS: u32 = 4;
+pub(super) const FLAT: u32 = 5;
 
 /// Digits of an axis that a kernel takes.
 const MAX_DIGITS: usize = 3;
@@ -59,6 +60,12 @@ impl Operand {
         pairs.enumerate().map(|(axis, (own, whole))| u32::from(own != whole) << axis).sum()
     }
 
+    /// That a kernel can step from texel to texel along its axes.
+    pub(super) fn check_steps(&self, arg: Arg) -> Result<(), Refusal> {
+        let rule = "its elements are found one by one, by number, and this kernel steps from texel to texel";
+        if self.flat { Err(Refusal(format!("{arg}: {rule}"))) } else { Ok(()) }
+    }
+
     /// That a kernel can write whole texels along axis 0, padding included, each once.
     pub(super) fn check_writable(&self, arg: Arg) -> Result<(), Refusal> {
         let refuse = |rule: String| Err(Refusal(format!("{arg}: {rule}")));
@@ -75,6 +82,21 @@ impl Operand {
             None => Ok(()),
         }
     }
+}
+
+/// See [`super::flat`].
+pub(super) fn flat(whole: &Operand, extents: &Shape, strides: &[u64; 4], offset: u64) -> Result<Operand, Refusal> {
+    let dtype = whole.dtype;
+    if dtype.is_quantized() {
+        return Err(Refusal(format!("{dtype:?} has no elements that are found one by one")));
+    }
+    if whole.flat || !whole.view.is_linear(dtype.lanes(), whole.pitch) {
+        return Err(Refusal("its elements do not lie in their order".into()));
+    }
+    let count: u64 = whole.shape().into_iter().map(u64::from).product();
+    let count = u32::try_from(count).map_err(|_| Refusal(format!("{count} elements, which 32 bits do not number")))?;
+    let view = Layout::linear(&[count]).and_then(|all| all.view().strided(extents, strides, offset));
+    Ok(Operand { view: view.map_err(|illegal| Refusal(illegal.to_string()))?, flat: true, ..*whole })
 }
 
 impl Operand {
@@ -124,7 +146,7 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
         ),
         (DTYPE, dtype.code()),
         (PITCH, pitch),
-        (LANE_AXIS, lane_axis.map_or(NO_LANE_AXIS, |axis| axis as u32)),
+        (LANE_AXIS, if operand.flat { FLAT } else { lane_axis.map_or(NO_LANE_AXIS, |axis| axis as u32) }),
     ];
     fields.extend((EXTENTS..).zip(operand.shape()));
     fields.extend((PADDED..).zip(operand.padded()));

@@ -243,7 +243,7 @@ impl Product {
         let Schedule { lanes_m, lanes_n, tile_n, step_n, .. } = self.schedule;
         let lanes = vec![spread(0, lanes_m, 4), spread(1, lanes_n, self.lane_step())];
         let mut instructions = vec![spread(1, tile_n, step_n)];
-        if at.lane_axis != Some(0) {
+        if !at.by_quads() {
             instructions.insert(0, spread(0, at.extents[0].min(4), 1));
         }
         let loads = Loads { lanes, instructions, together: tile_n };
@@ -296,7 +296,7 @@ impl Grid<'_> {
             return rotation.operand(number, at, self.subgroup);
         }
         // A quad whose elements are in four texels is gathered; a quantized one needs its scales.
-        let gathered = at.lane_axis != Some(0);
+        let gathered = !at.by_quads();
         let per_quad = if gathered { 4 } else { loads_of_quad(at) };
         let loads = Loads { together: per_quad, ..self.order(at, gathered) };
         match access {
@@ -426,7 +426,7 @@ fn quads(extents: &Shape) -> u64 {
 
 /// Loads of the quads of a box: each in one, or its elements one by one.
 fn load4(at: &Addressing, extents: &Shape) -> u64 {
-    if at.lane_axis == Some(0) { quads(extents) } else { elements(extents) }
+    if at.by_quads() { quads(extents) } else { elements(extents) }
 }
 
 /// Bytes of the texels that hold the elements of a box.

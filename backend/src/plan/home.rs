@@ -144,7 +144,7 @@ impl Home {
 
     /// A view of this home as a kernel sees it.
     pub(super) fn operand(&self, view: &View) -> Operand {
-        Operand { dtype: self.dtype, view: view.clone(), storage: self.kind, pitch: self.width }
+        Operand { dtype: self.dtype, view: view.clone(), flat: false, storage: self.kind, pitch: self.width }
     }
 
     /// Bytes of texels, without what the device adds for alignment.

@@ -6,11 +6,13 @@ mod elementwise;
 mod fused;
 mod gather;
 mod gemm;
+mod inset;
 mod optimizer;
 mod repeat;
 mod rope;
 mod rows;
 mod stored;
+mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
@@ -23,15 +25,16 @@ use crate::Case;
 /// All cases of a family.
 pub fn of(family: Family) -> Vec<Case> {
     match family {
-        Family::Gemm => gemm::cases(),
-        Family::Elementwise => elementwise::cases(),
-        Family::Copy => copy::cases(),
+        Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
         Family::Gather => gather::cases(),
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Inset => inset::cases(),
     }
 }
 
@@ -49,7 +52,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Inset];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

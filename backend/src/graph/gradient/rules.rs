@@ -200,3 +200,20 @@ pub(crate) fn cross_entropy(call: &mut Call<'_>) -> Gradient {
         _ => Ok(None),
     }
 }
+
+/// The base's gradient is zero where the part lies, the part's is what lies there.
+pub(crate) fn set(call: &mut Call<'_>) -> Gradient {
+    let Op::Set(inset) = *call.op() else { return Ok(None) };
+    let part = call.inset(inset)?;
+    if call.operand == 1 {
+        return Ok(Some(part));
+    }
+    let zeros = call.add(Op::Scale { scale: 0.0, bias: 0.0 }, &[part])?;
+    call.add(Op::Set(inset), &[call.dy, zeros]).map(Some)
+}
+
+/// The base's gradient is that of the sum, the part's is what lies there.
+pub(crate) fn acc(call: &mut Call<'_>) -> Gradient {
+    let Op::Acc(inset) = *call.op() else { return Ok(None) };
+    if call.operand == 0 { Ok(Some(call.dy)) } else { call.inset(inset).map(Some) }
+}

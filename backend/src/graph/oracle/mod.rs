@@ -2,6 +2,7 @@
 
 pub(super) mod elementwise;
 pub(super) mod gemm;
+pub(super) mod insets;
 pub(super) mod loss;
 pub(super) mod moves;
 pub(super) mod optimizer;

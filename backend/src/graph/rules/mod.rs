@@ -1,8 +1,12 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
+mod insets;
+
 use std::ops::RangeInclusive;
 
 use super::{DType, Desc, Op, Shape};
+
+pub(super) use insets::*;
 
 /// What a [`ShapeError`] speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::super::operand::constants;
-use super::super::{Addressing, Arg, Operand, StorageKind};
+use super::super::{Addressing, Arg, Operand, StorageKind, flat};
 use crate::graph::{DType, Form};
 use crate::layout::{Layout, LineShape, Loads, Position, Spread, View};
 
@@ -88,7 +88,7 @@ proptest! {
         // A root that does not fit the narrow limit has no view.
         let Ok(layout) = layout else { return Ok(()) };
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
-        let operand = Operand { dtype, view: view.clone(), storage: StorageKind::Buffer, pitch: 1 };
+        let operand = Operand { dtype, view: view.clone(), flat: false, storage: StorageKind::Buffer, pitch: 1 };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
         let mut extents = [1; 4];
         view.axes.iter().zip(&mut extents).for_each(|(axis, n)| *n = axis.extent);
@@ -116,6 +116,44 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Elements found by number are where the home puts them, folded or not; a quad that is taken as one lies in one texel.
+    #[test]
+    fn flat_operands_locate_any_window(
+        dtype in prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::I32)],
+        count in 1..700_u32,
+        (max_x, storage) in (prop_oneof![Just(7_u32), Just(4096)], prop_oneof![Just(StorageKind::Buffer), Just(StorageKind::Image)]),
+        extents in prop::array::uniform4(1..6_u32),
+        strides in prop::array::uniform4(prop_oneof![Just(0_u64), Just(1), 0..30_u64]),
+        offset in prop_oneof![Just(0_u64), 0..60_u64],
+    ) {
+        let lanes = dtype.lanes();
+        let home = Layout::rtile(&[count, 1, 1, 1], lanes, 1, 1, max_x, 4096).unwrap();
+        let whole = Operand { dtype, view: home.view(), flat: false, storage, pitch: home.width() };
+        let last: u64 = offset + extents.iter().zip(strides).map(|(&n, by)| u64::from(n - 1) * by).sum::<u64>();
+        let flat = flat(&whole, &extents, &strides, offset);
+        prop_assert_eq!(flat.is_ok(), last < count.into());
+        let Ok(flat) = flat else { return Ok(()) };
+        let constants = constants(0, Arg::Input(0), &flat).unwrap();
+        let at = Addressing::of(&constants, 0).expect("operand 0 is there");
+        let places = at.places();
+        let mut texels = HashSet::new();
+        for number in 0..extents.iter().product() {
+            let mut rest = number;
+            let index = extents.map(|n| { let i = rest % n; rest /= n; i });
+            let element = offset + index.iter().zip(strides).map(|(&i, by)| u64::from(i) * by).sum::<u64>();
+            let wanted = home.address(&[element as u32, 0, 0, 0]);
+            prop_assert_eq!(at.texel(index), [wanted.x, wanted.y]);
+            prop_assert_eq!(places.of(index), Some(at.place(index)));
+            if at.by_quads() {
+                prop_assert_eq!(wanted.lane % 4, index[0] % 4);
+            }
+            texels.insert(at.texel(index));
+        }
+        prop_assert!(texels.len() as u64 <= at.texels(extents));
+    }
+}
+
 fn spreads() -> impl Strategy<Value = Vec<Spread>> {
     let spread = (0..4_usize, 1..9_u32, 1..9_u32).prop_map(|(axis, count, step)| Spread { axis, count, step });
     prop::collection::vec(spread, 0..3)
@@ -136,7 +174,7 @@ proptest! {
         let layout = Layout::rtile(&[slots * dtype.lanes(), shape[0], shape[1], shape[2]], dtype.lanes(), row_axis, h, max_x, 8192);
         let Ok(layout) = layout else { return Ok(()) };
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
-        let operand = Operand { dtype, view, storage, pitch: dtype.row_texels(layout.width()) };
+        let operand = Operand { dtype, view, flat: false, storage, pitch: dtype.row_texels(layout.width()) };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
         let at = Addressing::of(&constants, 0).expect("operand 0 is there");
         let line = LineShape { width, height: if storage == StorageKind::Buffer { 1 } else { height } };
@@ -186,7 +224,7 @@ fn usual_views_are_taken() {
     let heads = super::home(DType::F32, [576, 33, 1, 1], 4).view.split(0, 64).unwrap().squeeze(4).unwrap();
     for order in [[0, 1, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3]] {
         let view = heads.permute(&order).unwrap();
-        let operand = Operand { dtype: DType::F32, view, storage: StorageKind::Image, pitch: 0 };
+        let operand = Operand { dtype: DType::F32, view, flat: false, storage: StorageKind::Image, pitch: 0 };
         constants(3, Arg::Output, &operand).unwrap();
     }
 }

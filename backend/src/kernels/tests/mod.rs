@@ -19,5 +19,5 @@ fn limits(subgroup_size: u32) -> Limits {
 fn home(dtype: DType, shape: Shape, h: u32) -> Operand {
     let layout = Layout::rtile(&shape, dtype.lanes(), 1, h, 4096, u32::MAX).unwrap();
     let pitch = dtype.row_texels(layout.width());
-    Operand { dtype, view: layout.view(), storage: StorageKind::Buffer, pitch }
+    Operand { dtype, view: layout.view(), flat: false, storage: StorageKind::Buffer, pitch }
 }

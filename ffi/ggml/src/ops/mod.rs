@@ -7,6 +7,7 @@ pub use numbers::check_numbers;
 use fblayout::graph::{Binary, Op, Rope, RopeMode, Unary};
 
 use crate::abi::MAX_OP_PARAMS;
+use crate::record::Geometry;
 use numbers::*;
 
 /// `ggml_unary_op` and `ggml_glu_op` values.
@@ -24,6 +25,36 @@ const ROPE_NEOX: i32 = 2;
 /// True for ops that compute nothing: leaves and views.
 pub fn is_empty(op: i32) -> bool {
     matches!(op, NONE | RESHAPE | VIEW | PERMUTE | TRANSPOSE)
+}
+
+/// An op that writes a part of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// SET.
+    Set,
+    /// ACC.
+    Acc,
+    /// SET_ROWS.
+    Rows,
+}
+
+/// Which of those an op is.
+pub fn insertion(op: i32) -> Option<Insertion> {
+    match op {
+        SET => Some(Insertion::Set),
+        ACC => Some(Insertion::Acc),
+        SET_ROWS => Some(Insertion::Rows),
+        _ => None,
+    }
+}
+
+/// Where SET and ACC write, in bytes of the result: the strides of `part` and its offset. Words: nb1, nb2, nb3, offset.
+pub fn part(params: &[i32; MAX_OP_PARAMS], mut part: Geometry) -> Result<(Geometry, usize), String> {
+    let bytes = |word: i32| usize::try_from(word).map_err(|_| format!("a stride or offset of {word} bytes"));
+    for (stride, &word) in part.nb[1..].iter_mut().zip(params) {
+        *stride = bytes(word)?;
+    }
+    Ok((part, bytes(params[3])?))
 }
 
 /// An operand of a mapped op.

@@ -11,7 +11,7 @@ pub fn layout(layout: &Layout) -> String {
     format!("lane = {}; x = {}; y = {}", sum(&lane), sum(&x), sum(&y))
 }
 
-/// Where a shader finds the elements of an operand: lane in a slot, column and row of texels.
+/// Where a shader finds the elements of an operand: lane in a slot, column and row of texels, or the number of the element.
 pub fn map(at: &Addressing) -> String {
     let lanes = at.dtype.lanes();
     let lane = at.lane_axis.map_or_else(|| "fixed".to_owned(), |axis| digit(axis, 1, lanes, at.extents[axis]));
@@ -31,7 +31,7 @@ pub fn map(at: &Addressing) -> String {
         }
         if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
     });
-    format!("lane = {lane}; x = {x}; y = {y}")
+    if at.flat { format!("element {x}") } else { format!("lane = {lane}; x = {x}; y = {y}") }
 }
 
 /// The tile of a home: whose rows lie side by side, and how many.

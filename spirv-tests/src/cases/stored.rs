@@ -3,6 +3,7 @@
 
 use fblayout::graph::{DType, Desc, Op, Operand, Shape};
 
+use super::by_head;
 use crate::{Case, Fill, Setup};
 
 /// Types in blocks as the host has them.
@@ -85,23 +86,19 @@ fn products(dtype: DType, row: u32) -> [Case; 2] {
     ]
 }
 
-/// Heads that share matrices, blocks along m of MUL_MAT and along heads, and windows that begin within rows.
+/// Heads that share matrices, rows seen by head, and windows that begin within rows.
 fn views(dtype: DType) -> Vec<Case> {
     let block = dtype.block();
     let heads = product("heads", Op::MulMat, dtype, [block, 9, 2, 1], [block, 5, 4, 3], Fill::Integers);
-    let permuted = |name: &str, shape: Shape, order: [usize; 4], b: Shape| {
-        let mut s = Setup::new();
-        let a = s.input(dtype, shape, Fill::Integers).permute(order).expect("a permutation of four axes");
-        let inputs = vec![a, s.f32(b, Fill::Integers)];
-        s.case(format!("{dtype:?} {name}"), Op::MulMat, inputs)
-    };
-    let columns = permuted("transposed", [block, 9, 1, 1], [1, 0, 2, 3], [9, 5, 1, 1]);
-    let along_heads = permuted("along heads", [block, 7, 5, 1], [1, 2, 0, 3], [7, 3, block, 1]);
+    let mut s = Setup::new();
+    let inputs =
+        vec![by_head(s.input(dtype, [block, 3, 7, 1], Fill::Integers)), s.f32([block, 5, 3, 1], Fill::Integers)];
+    let seen = s.case(format!("{dtype:?} by head"), Op::MulMat, inputs);
     let mut s = Setup::new();
     let whole = s.input(dtype, [3 * block, 9, 1, 1], Fill::Integers);
     let part = Operand { shape: [2 * block, 5, 1, 1], offset: u64::from(block) * 7, ..whole };
     let window = s.case_as(format!("{dtype:?} window"), Op::Copy, vec![part], Desc::f32([2 * block, 5, 1, 1]));
-    vec![heads, columns, along_heads, window]
+    vec![heads, seen, window]
 }
 
 fn rows_of(dtype: DType, shape: Shape) -> Case {

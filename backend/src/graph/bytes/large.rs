@@ -84,7 +84,7 @@ pub(super) fn decode_iq4_xs(block: &[u8], out: &mut Vec<f64>) {
 /// The byte is a fraction of 256, of which each multiplication by 3 brings the next digit before the point.
 fn digit(byte: u8, number: u32) -> f64 {
     let rest = byte.wrapping_mul(3_u8.pow(number));
-    f64::from(u16::from(rest) * 3 >> 8) - 1.0
+    f64::from((u16::from(rest) * 3) >> 8) - 1.0
 }
 
 pub(super) fn decode_tq1_0(block: &[u8], out: &mut Vec<f64>) {

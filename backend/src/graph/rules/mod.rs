@@ -253,8 +253,8 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
         DType::I64 => &[DType::I64, DType::I32],
         _ => &[DType::F32, DType::F16, DType::BF16],
     };
-    // Blocks are copied as they are.
-    if !allowed.contains(&output.dtype) && !(x.dtype.is_quantized() && x.dtype == output.dtype) {
+    let as_it_is = x.dtype.is_quantized() && x.dtype == output.dtype;
+    if !as_it_is && !allowed.contains(&output.dtype) {
         let rule = format!("is {:?}, must be one of {allowed:?} for a copy of {:?}", output.dtype, x.dtype);
         return call.refuse(Site::Output, rule);
     }

@@ -89,6 +89,14 @@ pub(super) fn moved(inputs: &[Shape], output: &Shape) -> Vec<Access> {
     accesses
 }
 
+/// A part anywhere in the output, the rest of which is that of operand 0.
+pub(super) fn inset(inputs: &[Shape], _: &Shape) -> Vec<Access> {
+    let mut accesses = vec![Access::Elsewhere; inputs.len() + 1];
+    accesses[0] = Access::Own;
+    accesses[inputs.len()] = Access::Own;
+    accesses
+}
+
 pub(super) fn looked_up(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     let mut accesses = vec![Access::Elsewhere; inputs.len()];
     accesses.push(Access::Own);

@@ -64,8 +64,8 @@ pub struct Node {
 
 /// Values and the nodes that compute them, in execution order.
 ///
-/// Static single assignment: a value is written by at most one node. An external value that a node updates holds its old
-/// content for the nodes before and its new content for the nodes after.
+/// Static single assignment: a computed value is written by one node. An external value that nodes write or update holds, for
+/// every node, what the last one before it left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     /// Values, named by their position.
@@ -213,7 +213,9 @@ impl Graph {
                 .map_err(|source| GraphError::Shape { node: node.name.clone(), source })?;
             self.verify_updates(node)?;
             for &written in node.updates.iter().chain(Some(&node.output).filter(|o| !node.updates.contains(o))) {
-                if let Some(first) = writer[written.index()].replace(at) {
+                if let Some(first) = writer[written.index()].replace(at)
+                    && self.values[written.index()].kind == Kind::Computed
+                {
                     let (value, first) = (&self.values[written.index()].name, &self.nodes[first].name);
                     return Err(fail(format!("writes {value:?}, which node {first} has written")));
                 }
@@ -329,8 +331,13 @@ impl Graph {
             if node.updates != [node.output] {
                 return fail("works in place and must name its output as updated");
             }
-            if node.op.row().family != Family::Elementwise {
-                return fail("works in place, which only elementwise ops can");
+            let can = match node.op.row().family {
+                family if family.is_by_element() => true,
+                Family::Inset => node.inputs[0].value == node.output && reads(node.output).count() == 1,
+                _ => false,
+            };
+            if !can {
+                return fail("works in place, which only elementwise ops can, and ops that write a part of operand 0");
             }
         } else if !node.updates.is_empty() {
             return fail("updates values that are not its output");

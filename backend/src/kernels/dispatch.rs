@@ -71,6 +71,21 @@ impl<'a> Builder<'a> {
         Ok(self)
     }
 
+    /// Binds the next operand slot to a buffer whose words the shader replaces one by one.
+    pub(super) fn updated(mut self, arg: Arg, buffer: &Operand) -> Result<Self, Refusal> {
+        self.constants.extend(constants(self.args.len() as u32, arg, buffer)?);
+        self.args.push((arg, Access::ReadWrite));
+        Ok(self)
+    }
+
+    /// Binds the next operand slot to blocks that are written in whole rows, or whole rows of tiles.
+    pub(super) fn written_blocks(mut self, arg: Arg, operand: &Operand) -> Result<Self, Refusal> {
+        operand.check_rows_of_blocks(arg)?;
+        self.constants.extend(constants(self.args.len() as u32, arg, operand)?);
+        self.args.push((arg, Access::Write));
+        Ok(self)
+    }
+
     /// Lets the grid cover the padded box of a further operand that is written.
     pub(super) fn covering(mut self, operand: &Operand) -> Self {
         self.covered = self.box_over(operand);
@@ -108,6 +123,13 @@ impl<'a> Builder<'a> {
         let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
         let groups = texels.div_ceil(size.into());
         self.grid(&tile, extents).finish(size, groups)
+    }
+
+    /// One invocation per position of a box, axis 0 in whatever the shader counts.
+    pub(super) fn positions(self, extents: Shape) -> Result<Dispatch, Refusal> {
+        let size = TEXEL_GROUP.min(self.largest_group());
+        let positions: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, positions.div_ceil(size.into()))
     }
 
     /// One workgroup per tile of rows of the padded box of `over`; `elements` is the length of a row.

@@ -6,15 +6,20 @@ mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
+mod functions;
 mod gather;
 mod gemm;
+mod generate;
 mod in_place;
+mod inset;
 mod loss;
 mod operand;
 mod optimizer;
+mod places;
 mod rope;
 mod rotate;
 mod rows;
+mod samples;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -24,7 +29,9 @@ mod words;
 pub use addressing::Addressing;
 pub use constants::Constants;
 pub use dispatch::most_operands;
+pub(crate) use elementwise::code as step;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub(crate) use functions::selector as function;
 pub use in_place::works_in_place;
 pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
@@ -36,7 +43,7 @@ use epilogue::Tail;
 use rotate::Turn;
 
 use crate::device::Limits;
-use crate::graph::{DType, Op, infer};
+use crate::graph::{DType, Op, Shape, infer};
 use crate::layout::{Layout, View};
 
 /// Where an operand's texels are.
@@ -55,6 +62,9 @@ pub struct Operand {
     pub dtype: DType,
     /// Logical axes over physical positions.
     pub view: View,
+    /// The positions of the view are numbers of elements, counted in columns: element e is lane e % lanes of texel e / lanes, and
+    /// texels are counted on from row to row. Such a view steps by any strides, where one of slots needs digits that fit.
+    pub flat: bool,
     /// Kind of storage.
     pub storage: StorageKind,
     /// Texels per row of the storage.
@@ -134,7 +144,8 @@ pub struct Refusal(pub String);
 
 /// Lowers one op, or says why not. `inputs` in the op's operand order; an op in place has its written input's view as `output`.
 ///
-/// The op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
+/// An op of family Inset writes a part of `output` alone, which must hold operand 0 before (or be it).
+/// Every other op writes the padded box of `output`, with zeros outside the extents. An input may share its storage with the output where both have the same view and the op is elementwise or
 /// works on rows; every other op needs storage of its own for its output.
 ///
 /// # Errors
@@ -157,6 +168,8 @@ fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
         Op::MulMat | Op::OutProd => gemm::product(call, op),
+        Op::Gated(_) => functions::function(call, op),
+        Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
@@ -174,6 +187,18 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::RepeatBack => copy::repeat_back(call),
         Op::Copy => copy::copy(call),
         Op::Pad { before } => copy::pad(call, before),
+        Op::Set(inset) => inset::set(call, inset),
+        Op::Acc(inset) => inset::acc(call, inset),
+        Op::SetRows(inset) => inset::set_rows(call, inset),
+        Op::Concat { axis } => places::concat(call, axis),
+        Op::PadCircular { before } => places::circular(call, before.map(i64::from)),
+        Op::Roll { shift } => places::circular(call, shift.map(i64::from)),
+        Op::PadReflect { before } => places::reflected(call, before),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) => places::band(call, op),
+        Op::Upscale { sampling, align_corners } => samples::upscale(call, sampling, align_corners),
+        Op::Fill { value } => generate::line(call, value, 0.0),
+        Op::Arange { start, step } => generate::line(call, start, step),
+        Op::TimestepEmbedding { max_period } => generate::timestep(call, max_period),
         Op::GetRows => gather::get_rows(call),
         Op::GetRowsBack => gather::get_rows_back(call),
         Op::CrossEntropyLoss => loss::cross_entropy(call),
@@ -217,6 +242,15 @@ pub fn lower_fused(
             gemm::pair(call, &fused.op, product, second)
         }
     }
+}
+
+/// An operand of any strides: a window of these extents, strides and offset (in elements) over the elements of `whole` by their
+/// numbers.
+///
+/// # Errors
+/// The elements do not lie in their order, are blocks, or more than 32 bits count; or the window leaves them.
+pub fn flat(whole: &Operand, extents: &Shape, strides: &[u64; 4], offset: u64) -> Result<Operand, Refusal> {
+    operand::flat(whole, extents, strides, offset)
 }
 
 /// Whether kernels can read an operand at all, whatever the op.

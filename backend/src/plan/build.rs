@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Graph, Kind, Node, Op, Value, ValueId};
+use crate::graph::{self, Family, Graph, Kind, Node, Op, Value, ValueId};
 use crate::kernels::{self, Arg, Lowered};
 
 use super::fusion::Groups;
@@ -76,12 +76,16 @@ impl Draft {
             slot.live = live;
         }
         let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
-        let mut report = Report { transforms, dispatches: steps.len(), ..Report::default() };
+        let mut report = Report { transforms, ..Report::default() };
         if in_place {
             let apart = memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
             report.in_place = in_place::take_over(&mut slots, &mut steps);
             report.in_place_bytes = apart - memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
+            if in_place::drop_idle(&mut steps) {
+                slots.iter_mut().zip(lifetimes(&steps)).for_each(|(slot, live)| slot.live = live);
+            }
         }
+        report.dispatches = steps.len();
         let sizes = sizes(&slots)?;
         let arena = memory::assign(&mut slots, &sizes, footprint.block_bytes());
         hazards::place(&mut steps, &slots, &sizes);
@@ -213,6 +217,9 @@ impl<'a> Builder<'a> {
         let placed = |input| if node.op == Op::Copy { self.window(input, &label) } else { self.placed(input, &label) };
         let mut inputs = node.inputs.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
         let output = self.made(node.output, "it is written")?;
+        if node.op.row().family == Family::Inset {
+            self.carry(&inputs[0].bound, &output, &label)?;
+        }
         let mut lowered = self.lower(node, &inputs, output.at);
         for (i, input) in node.inputs.iter().enumerate() {
             let Err(refusal) = &lowered else { break };
@@ -227,6 +234,17 @@ impl<'a> Builder<'a> {
         }
         let inputs: Vec<Bound> = inputs.into_iter().map(|placed| placed.bound).collect();
         self.emit(&label, node.op == Op::Copy, &lowered, Operands::of(&inputs, &output));
+        Ok(())
+    }
+
+    /// What an op that writes a part leaves as it was: operand 0 goes to the output, unless the op works in place.
+    fn carry(&mut self, base: &Bound, output: &Bound, label: &str) -> Result<(), PlanError> {
+        if base.slot == output.slot {
+            return Ok(());
+        }
+        let lowered = self.lowerings.lower(&Op::Copy, [base.at].into_iter(), output.at);
+        let lowered = lowered.map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
+        self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(base), output));
         Ok(())
     }
 

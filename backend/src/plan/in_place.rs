@@ -35,6 +35,13 @@ pub(super) fn take_over(slots: &mut Vec<Slot>, steps: &mut [Step]) -> usize {
     before - slots.len()
 }
 
+/// Removes copies whose result took over the storage of their operand: nothing moves. Returns whether there were any.
+pub(super) fn drop_idle(steps: &mut Vec<Step>) -> bool {
+    let before = steps.len();
+    steps.retain(|step| step.shader != "copy" || step.args[0].0 != step.args[1].0);
+    steps.len() < before
+}
+
 /// An operand that ends at this step and an output that begins here and may take its place.
 fn pair(at: usize, step: &Step, slots: &[Slot]) -> Option<(usize, usize)> {
     let own = |slot: usize| matches!(slots[slot].owner, Owner::Arena { .. });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Op, Rope, Shape};
+use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -146,6 +146,14 @@ impl Lowerings {
         Ok(self.place(operand))
     }
 
+    /// A window of any strides over the elements of a place, by their numbers, or why those do not tell where the elements are.
+    pub fn flat(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        let graph::Operand { shape, strides, offset, .. } = window;
+        let flat = kernels::flat(self.operand(place), shape, strides, *offset).map_err(|refusal| refusal.0)?;
+        kernels::takes(&flat).map_err(|refusal| refusal.0)?;
+        Ok(self.place(flat))
+    }
+
     /// [`kernels::lower`] at these places.
     pub fn lower(
         &mut self,
@@ -239,11 +247,32 @@ impl Key {
         };
         let parameters = match *op {
             Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
+                Some((number, [a, b, c, d])) => {
+                    let [a, b, c, d, ..] = floats(&[a, b, c, d]);
+                    [1, number, a, b, c, d, 0, 0, 0, 0]
+                }
+                None => [0, kernels::step(op).unwrap_or_default(), 0, 0, 0, 0, 0, 0, 0, 0],
+            },
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
-            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0],
+            Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Roll { shift } => {
+                let [a, b, c, d] = shift.map(|steps| steps as u32);
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Upscale { sampling, align_corners } => [sampling as u32, align_corners.into(), 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Tri(triangle) => [triangle as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Fill { value } => floats(&[value]),
+            Op::Arange { start, step } => floats(&[start, step]),
+            Op::Concat { axis: word }
+            | Op::PadReflect { before: word }
+            | Op::DiagMaskInf { past: word }
+            | Op::DiagMaskZero { past: word }
+            | Op::TimestepEmbedding { max_period: word } => [word, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Rope(Rope {
                 mode,
                 n_dims,
@@ -260,6 +289,10 @@ impl Key {
                     floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
                 [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
             }
+            Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
+                let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
+                [a, b, c, d, s, t, u, v, offset, 0]
+            }
             Op::MulMat
             | Op::OutProd
             | Op::SiluBack
@@ -270,6 +303,7 @@ impl Key {
             | Op::Repeat
             | Op::RepeatBack
             | Op::Copy
+            | Op::Diag
             | Op::GetRows
             | Op::GetRowsBack
             | Op::CrossEntropyLoss

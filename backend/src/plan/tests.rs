@@ -7,6 +7,7 @@ mod in_place;
 mod ladder;
 mod replan;
 mod select;
+mod windows;
 
 use crate::device::Limits;
 use crate::graph::{Binary, DType, Desc, Graph, Op, Operand, ValueId};

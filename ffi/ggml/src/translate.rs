@@ -6,10 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fblayout::graph::{DType, Desc, Family, Graph, GraphError, Op, Operand, Shape, ValueId, linear_strides};
+use fblayout::graph::{DType, Desc, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides};
 
 use crate::memory::Lifetime;
-use crate::ops::{self, Pick};
+use crate::ops::{self, Insertion, Pick};
 use crate::record::{self, Geometry, Root};
 use crate::snapshot::{Place, Snapshot, Tensor};
 
@@ -124,29 +124,167 @@ impl<'a> Translator<'a> {
 
     fn node(&mut self, node: usize) -> Result<(), String> {
         let tensor = &self.snapshot.tensors[node];
+        if let Some(insertion) = ops::insertion(tensor.op) {
+            return self.insertion(node, insertion);
+        }
         let (op, picks) = ops::map(tensor.op, &tensor.params, |source| tensor.sources[source].is_some())?;
-        self.covers_root(node)?;
         let inputs = picks.iter().map(|&pick| self.operand(tensor, pick)).collect::<Result<Vec<_>, _>>()?;
-        let desc = Desc { dtype: dtype(&tensor.geometry)?, shape: shape(&tensor.geometry)? };
-        let name = tensor.name.clone();
         if !op.row().updates.is_empty() {
+            self.covers_root(node)?;
             return self.in_place(node, op, &picks, inputs);
         }
+        if self.covers_root(node).is_err() {
+            let part = self.part(node, op, inputs)?;
+            let place = inset(&tensor.geometry, tensor.offset)?;
+            return self.write(node, Op::Set(place), vec![part]);
+        }
+        self.whole(node, op, inputs)
+    }
+
+    /// A node that writes all of its root.
+    fn whole(&mut self, node: usize, op: Op, inputs: Vec<Operand>) -> Result<(), String> {
+        let tensor = &self.snapshot.tensors[node];
+        let desc = desc(&tensor.geometry)?;
         let slot = self.slot(node);
+        let (op, inputs) = match self.widened(&tensor.name, op, &inputs, desc)? {
+            // The op computes in F32; its result is rounded to what the node declares.
+            Some(wide) => (Op::Copy, vec![self.compute(&tensor.name, op, wide, Desc { dtype: DType::F32, ..desc })?]),
+            None => (op, inputs),
+        };
         let value = if self.finishes(node, slot) {
             let external = self.external(node, false, true)?;
             if self.may_write(&op, &inputs, external, desc.shape) {
-                self.out.graph.node_into(name, op, inputs, external);
+                self.out.graph.node_into(tensor.name.clone(), op, inputs, external);
             } else {
-                let value = self.out.graph.node_as(name.clone(), op, inputs, desc).map_err(rule)?;
-                let copied = vec![self.out.graph.whole(value)];
-                self.out.graph.node_into(name, Op::Copy, copied, external);
+                let copied = vec![self.compute(&tensor.name, op, inputs, desc)?];
+                self.out.graph.node_into(tensor.name.clone(), Op::Copy, copied, external);
             }
             external
         } else {
-            self.out.graph.node_as(name, op, inputs, desc).map_err(rule)?
+            self.compute(&tensor.name, op, inputs, desc)?.value
         };
         self.current.insert(slot, value);
+        Ok(())
+    }
+
+    /// A node of the graph of values, and all of its result.
+    fn compute(&mut self, name: &str, op: Op, inputs: Vec<Operand>, desc: Desc) -> Result<Operand, String> {
+        let value = self.out.graph.node_as(name, op, inputs, desc).map_err(rule)?;
+        Ok(self.out.graph.whole(value))
+    }
+
+    /// The operands with halves converted to F32, where the op takes them and gives its result only so.
+    fn widened(&mut self, name: &str, op: Op, inputs: &[Operand], desc: Desc) -> Result<Option<Vec<Operand>>, String> {
+        let dtypes: Vec<DType> = inputs.iter().map(|input| self.dtype(input)).collect();
+        let descs = |wide: bool| -> Vec<Desc> {
+            let dtype = |&dtype: &DType| if wide && is_half(dtype) { DType::F32 } else { dtype };
+            let pairs = dtypes.iter().zip(inputs);
+            pairs.map(|(from, input)| Desc { dtype: dtype(from), shape: input.shape }).collect()
+        };
+        let result = |wide: bool| if wide && is_half(desc.dtype) { Desc { dtype: DType::F32, ..desc } } else { desc };
+        let takes = |wide: bool| infer(&op, &descs(wide), Some(result(wide))).is_ok();
+        if takes(false) || !takes(true) {
+            return Ok(None);
+        }
+        let mut wide = Vec::with_capacity(inputs.len());
+        for (input, dtype) in inputs.iter().zip(dtypes) {
+            wide.push(match is_half(dtype) {
+                true => self.compute(name, Op::Copy, vec![*input], Desc::f32(input.shape))?,
+                false => *input,
+            });
+        }
+        Ok(Some(wide))
+    }
+
+    fn dtype(&self, operand: &Operand) -> DType {
+        self.out.graph.values[operand.value.index()].dtype
+    }
+
+    /// What a node writes to a part of its root: a copy's own operand where it has the right shape and a type that converts.
+    fn part(&mut self, node: usize, op: Op, inputs: Vec<Operand>) -> Result<Operand, String> {
+        let tensor = &self.snapshot.tensors[node];
+        let desc = desc(&tensor.geometry)?;
+        if let (Op::Copy, [input]) = (op, &inputs[..]) {
+            let from = self.dtype(input);
+            let converts = from == desc.dtype || [from, desc.dtype].iter().all(|&d| d == DType::F32 || is_half(d));
+            if input.shape == desc.shape && converts {
+                return Ok(*input);
+            }
+        }
+        match self.widened(&tensor.name, op, &inputs, desc)? {
+            Some(wide) => self.compute(&tensor.name, op, wide, Desc { dtype: DType::F32, ..desc }),
+            None => self.compute(&tensor.name, op, inputs, desc),
+        }
+    }
+
+    /// SET, ACC and SET_ROWS.
+    fn insertion(&mut self, node: usize, insertion: Insertion) -> Result<(), String> {
+        let tensor = &self.snapshot.tensors[node];
+        match insertion {
+            Insertion::Rows => {
+                let rows = self.operand(tensor, Pick::All(0))?;
+                let ids = self.operand(tensor, Pick::All(1))?;
+                let place = inset(&tensor.geometry, tensor.offset)?;
+                let to = dtype(&tensor.geometry)?;
+                let rows = match to.block() > 1 && self.dtype(&rows) != to {
+                    true => self.compute(&tensor.name, Op::Copy, vec![rows], Desc { dtype: to, shape: rows.shape })?,
+                    false => rows,
+                };
+                self.write(node, Op::SetRows(place), vec![rows, ids])
+            }
+            Insertion::Set | Insertion::Acc => {
+                let base = self.operand(tensor, Pick::All(0))?;
+                let part = self.operand(tensor, Pick::All(1))?;
+                let ne = self.snapshot.tensors[source(tensor, Pick::All(1))?].geometry.ne;
+                let (within, start) = ops::part(&tensor.params, Geometry { ne, ..tensor.geometry })?;
+                let in_place = tensor.root != node;
+                let place = inset(&within, if in_place { tensor.offset + start } else { start })?;
+                let op = if insertion == Insertion::Acc { Op::Acc(place) } else { Op::Set(place) };
+                if in_place {
+                    return self.write(node, op, vec![part]);
+                }
+                let desc = desc(&tensor.geometry)?;
+                let dense = self.compute(&tensor.name, Op::Copy, vec![base], desc)?;
+                self.whole(node, op, vec![dense, part])
+            }
+        }
+    }
+
+    /// Writes a part of a node's root. What lasts is written where it is; else the root's value is followed by another.
+    fn write(&mut self, node: usize, op: Op, mut operands: Vec<Operand>) -> Result<(), String> {
+        let name = self.snapshot.tensors[node].name.clone();
+        let slot = self.slot(node);
+        let last = self.finishes(node, slot);
+        let lasts = last || matches!(slot, Slot::Record { .. }) || self.published.contains(&slot);
+        let own = self.externals.get(&slot).map(|&(value, _)| value);
+        let current = self.current.get(&slot).copied();
+        if lasts && (current.is_none() || current == own) {
+            let external = self.external(node, true, true)?;
+            let base = self.out.graph.whole(external);
+            for operand in operands.iter_mut().filter(|operand| operand.value == external) {
+                // What is read of the root must not change meanwhile.
+                let desc = Desc { shape: operand.shape, ..self.out.graph.values[external.index()].desc() };
+                *operand = self.compute(&name, Op::Copy, vec![*operand], desc)?;
+            }
+            let inputs = [base].into_iter().chain(operands).collect();
+            self.out.graph.node_into(name, op, inputs, external);
+            self.current.insert(slot, external);
+            return Ok(());
+        }
+        let base = match current {
+            Some(value) => value,
+            None => self.external(node, true, false)?,
+        };
+        let base = self.out.graph.whole(base);
+        let desc = self.out.graph.values[base.value.index()].desc();
+        let inputs = [base].into_iter().chain(operands).collect();
+        let mut value = self.compute(&name, op, inputs, desc)?;
+        if last {
+            let external = self.external(node, false, true)?;
+            self.out.graph.node_into(name, Op::Copy, vec![value], external);
+            value = self.out.graph.whole(external);
+        }
+        self.current.insert(slot, value.value);
         Ok(())
     }
 
@@ -199,7 +337,7 @@ impl<'a> Translator<'a> {
         let mut reads = inputs.iter().filter(|input| input.value == external).peekable();
         value.shape == shape
             && (reads.peek().is_none()
-                || (op.row().family == Family::Elementwise && reads.all(|input| input.is_whole(&value.shape))))
+                || (op.row().family.is_by_element() && reads.all(|input| input.is_whole(&value.shape))))
     }
 
     /// Writes must be of whole roots, in the order of the root's bytes.
@@ -323,6 +461,28 @@ fn source(node: &Tensor, pick: Pick) -> Result<usize, String> {
 
 fn dtype(geometry: &Geometry) -> Result<DType, String> {
     record::dtype(geometry.type_id).ok_or_else(|| format!("ggml type {} is not computed with", geometry.type_id))
+}
+
+fn desc(geometry: &Geometry) -> Result<Desc, String> {
+    Ok(Desc { dtype: dtype(geometry)?, shape: shape(geometry)? })
+}
+
+/// Floats that most ops compute with in F32.
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
+/// A tensor's elements among those of its root.
+fn inset(geometry: &Geometry, offset: usize) -> Result<Inset, String> {
+    // The window is over any value: only its numbers count.
+    let Operand { shape, strides, offset, .. } =
+        window(Graph::new().external("", DType::F32, [1; 4]), geometry, offset)?;
+    let word = |n: u64| u32::try_from(n).map_err(|_| format!("element {n} is beyond 32 bits"));
+    let mut steps = [0; 4];
+    for (step, stride) in steps.iter_mut().zip(strides) {
+        *step = word(stride)?;
+    }
+    Ok(Inset { shape, strides: steps, offset: word(offset)? })
 }
 
 fn shape(geometry: &Geometry) -> Result<Shape, String> {

@@ -3,16 +3,23 @@
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod functions;
 mod fused;
 mod gather;
 mod gemm;
+mod generate;
+mod inset;
 mod optimizer;
+mod places;
 mod repeat;
 mod rope;
 mod rows;
+mod stored;
+mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
+pub use stored::{copied_blocks, stored};
 
 use fblayout::graph::{Family, Operand};
 
@@ -21,15 +28,20 @@ use crate::Case;
 /// All cases of a family.
 pub fn of(family: Family) -> Vec<Case> {
     match family {
-        Family::Gemm => gemm::cases(),
-        Family::Elementwise => elementwise::cases(),
-        Family::Copy => copy::cases(),
+        Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Function => functions::cases(),
+        Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
+        Family::Move => places::moves(),
+        Family::Sample => places::samples(),
+        Family::Generate => generate::cases(),
         Family::Gather => gather::cases(),
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Inset => inset::cases(),
     }
 }
 
@@ -47,7 +59,7 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[];
+pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset, Family::Move, Family::Sample, Family::Generate];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

@@ -3,6 +3,8 @@
 //! Every differentiable op has a rule in its row of the op table; [`Graph::backward`] walks the nodes from the last to the
 //! first, asks the rules along the paths from the values wanted, and sums what comes together.
 
+mod functions;
+mod places;
 pub(super) mod rules;
 mod window;
 
@@ -11,7 +13,7 @@ mod tests;
 
 use std::collections::HashMap;
 
-use super::{Binary, DType, Desc, Graph, GraphError, Node, Op, Operand, Shape, ValueId, elements};
+use super::{Binary, DType, Desc, Graph, GraphError, Inset, Node, Op, Operand, Shape, ValueId, elements};
 
 /// What [`Graph::backward`] adds to a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,6 +190,18 @@ impl Call<'_> {
     /// The node's output.
     fn output(&self) -> Operand {
         self.graph.whole(self.node.output)
+    }
+
+    fn op(&self) -> &Op {
+        &self.node.op
+    }
+
+    /// The part of the output's gradient at an inset.
+    fn inset(&mut self, inset: Inset) -> Result<Operand, GraphError> {
+        let held = self.graph.values[self.dy.value.index()].shape;
+        let dy = if self.dy.is_whole(&held) { self.dy } else { self.add_as(Op::Copy, &[self.dy], self.dy.shape)? };
+        let strides = inset.strides.map(u64::from);
+        Ok(Operand { shape: inset.shape, strides, offset: inset.offset.into(), ..dy })
     }
 
     /// Shape of the operand whose gradient is asked for.

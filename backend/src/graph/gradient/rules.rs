@@ -2,13 +2,15 @@
 //! it reads decides the op's class.
 
 use super::Call;
+pub(crate) use super::functions::*;
+pub(crate) use super::places::*;
 use crate::graph::{Binary, GraphError, Op, Operand, Rope, Shape, Unary};
 
-type Gradient = Result<Option<Operand>, GraphError>;
+pub(super) type Gradient = Result<Option<Operand>, GraphError>;
 
-const MUL: Op = Op::Binary(Binary::Mul);
-const DIV: Op = Op::Binary(Binary::Div);
-const NEG: Op = Op::Unary(Unary::Neg);
+pub(super) const MUL: Op = Op::Binary(Binary::Mul);
+pub(super) const DIV: Op = Op::Binary(Binary::Div);
+pub(super) const NEG: Op = Op::Unary(Unary::Neg);
 
 /// `y[m, n] = sum_k a[k, m] b[k, n]`: `da[k, m] = sum_n b[k, n] dy[m, n]`, `db[k, n] = sum_m a[k, m] dy[m, n]`.
 pub(crate) fn mul_mat(call: &mut Call<'_>) -> Gradient {
@@ -199,4 +201,21 @@ pub(crate) fn cross_entropy(call: &mut Call<'_>) -> Gradient {
         0 => call.add(Op::CrossEntropyLossBack, &[call.dy, call.input(0), call.input(1)]).map(Some),
         _ => Ok(None),
     }
+}
+
+/// The base's gradient is zero where the part lies, the part's is what lies there.
+pub(crate) fn set(call: &mut Call<'_>) -> Gradient {
+    let Op::Set(inset) = *call.op() else { return Ok(None) };
+    let part = call.inset(inset)?;
+    if call.operand == 1 {
+        return Ok(Some(part));
+    }
+    let zeros = call.add(Op::Scale { scale: 0.0, bias: 0.0 }, &[part])?;
+    call.add(Op::Set(inset), &[call.dy, zeros]).map(Some)
+}
+
+/// The base's gradient is that of the sum, the part's is what lies there.
+pub(crate) fn acc(call: &mut Call<'_>) -> Gradient {
+    let Op::Acc(inset) = *call.op() else { return Ok(None) };
+    if call.operand == 0 { Ok(Some(call.dy)) } else { call.inset(inset).map(Some) }
 }

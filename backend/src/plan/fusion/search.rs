@@ -237,6 +237,15 @@ pub(super) fn is_root(node: &Node) -> bool {
     match node.op.row().family {
         Family::Gemm | Family::Rope | Family::RepeatBack => true,
         Family::Rows => node.op != Op::ArgMax,
-        Family::Elementwise | Family::Copy | Family::Gather | Family::CrossEntropy | Family::Optimizer => false,
+        Family::Elementwise
+        | Family::Function
+        | Family::Copy
+        | Family::Move
+        | Family::Sample
+        | Family::Generate
+        | Family::Gather
+        | Family::CrossEntropy
+        | Family::Optimizer
+        | Family::Inset => false,
     }
 }

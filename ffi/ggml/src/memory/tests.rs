@@ -55,8 +55,9 @@ fn root(offset: usize, type_id: i32, row: i64, rows: i64) -> Root {
         1 | 30 => (1, 2),
         3 => (32, 20),
         8 => (32, 34),
-        27 => (1, 8),
+        27 | 28 => (1, 8),
         12 => (256, 144),
+        16 => (256, 66),
         other => panic!("no test type {other}"),
     };
     let row_bytes = row as usize / block * bytes;
@@ -188,7 +189,7 @@ fn ranges_outside_the_buffer_are_refused() {
     assert_eq!(memory.read(&home, 60, &mut [0; 8]), Err(MemoryError::OutOfRange { start: 60, end: 68, size: 64 }));
     assert!(memory.write(&home, &root(0, 0, 4, 1), PERSISTENT, usize::MAX, &[1]).is_err());
     assert!(memory.device_input(&home, &root(32, 0, 16, 1), PERSISTENT).is_err());
-    assert!(matches!(memory.device_input(&home, &root(0, 27, 4, 1), PERSISTENT), Err(MemoryError::Homeless(27, ..))));
+    assert!(matches!(memory.device_input(&home, &root(0, 28, 4, 1), PERSISTENT), Err(MemoryError::Homeless(28, ..))));
 }
 
 /// One access of a host or a computation.
@@ -242,7 +243,9 @@ fn roots() -> Vec<Root> {
         root(256, 8, 64, 3),
         root(300, 3, 32, 5),
         root(256, 27, 8, 2),
+        root(264, 28, 8, 2),
         root(300, 12, 256, 2),
+        root(420, 16, 256, 2),
         root(590, 30, 33, 3),
         root(0, 0, 1, 1),
         root(0, 1, 512, 1),

@@ -198,23 +198,70 @@ fn the_same_node_again_computes_again() {
     assert!(graph.nodes.iter().all(|n| n.op == Op::Unary(Unary::Sqr)));
 }
 
+fn nodes(translation: &Translation) -> Vec<(&'static str, bool)> {
+    translation.graph.nodes.iter().map(|node| (node.op.row().name, !node.updates.is_empty())).collect()
+}
+
+#[test]
+fn parts_of_lasting_roots_are_written_where_they_are() {
+    let w = World;
+    let a = leaf(&w, NE, WEIGHTS, 0);
+    let part = w.view(a, [4, 1, 1, 1], [4, 16, 16, 16], 16);
+    let squared = w.in_place(NODE_SQR, &[], part, &[part]);
+    let read = node(&w, NODE_SQR, &[a], COMPUTE, 0);
+    let again = w.in_place(NODE_CPY, &[], w.view(a, [3, 1, 1, 1], [16; 4], 4), &[w.view(a, [3, 1, 1, 1], [4; 4], 0)]);
+    let translation = translated(&w, &[squared, read, again], 1);
+    assert_eq!(nodes(&translation), [("SQR", false), ("SET", true), ("SQR", false), ("CPY", false), ("SET", true)]);
+    assert_eq!(binding(&translation, WEIGHTS, 0), Some((true, true)));
+    let set = &translation.graph.nodes[1];
+    assert_eq!(set.op, Op::Set(Inset { shape: [4, 1, 1, 1], strides: [1, 4, 4, 4], offset: 4 }));
+    assert!(translation.graph.nodes[2].inputs[0].value == set.output, "the read follows the write");
+}
+
+#[test]
+fn parts_of_passing_roots_make_new_values() {
+    let w = World;
+    let x = leaf(&w, NE, COMPUTE, 0);
+    let squared = node(&w, NODE_SQR, &[x], COMPUTE, 64);
+    let part = w.view(squared, [4, 1, 1, 1], [4, 16, 16, 16], 32);
+    let copied = w.in_place(NODE_CPY, &[], part, &[w.view(x, [4, 1, 1, 1], [4, 16, 16, 16], 0)]);
+    let sum = node(&w, NODE_ADD, &[squared, x], COMPUTE, 128);
+    let translation = translated(&w, &[squared, copied, sum], 1);
+    // The copy is a result, which somebody may read.
+    assert_eq!(nodes(&translation), [("SQR", false), ("SET", false), ("CPY", false), ("ADD", false)]);
+    let graph = &translation.graph;
+    assert_eq!(graph.nodes[3].inputs[0].value, graph.nodes[2].output);
+}
+
+#[test]
+fn halves_are_widened_and_rounded_back() {
+    const F16: i32 = 1;
+    let w = World;
+    let a = w.place(w.tensor(F16, NE), WEIGHTS, 0);
+    let squared = w.place(w.node(NODE_SQR, &[], F16, NE, &[a]), COMPUTE, 0);
+    let translation = translated(&w, &[squared], 1);
+    assert_eq!(nodes(&translation), [("CPY", false), ("SQR", false), ("CPY", false)]);
+    let dtypes: Vec<DType> = translation.graph.values.iter().map(|value| value.dtype).collect();
+    assert_eq!(dtypes.iter().filter(|&&dtype| dtype == DType::F32).count(), 2);
+}
+
 #[test]
 fn refusals_name_the_node_and_the_rule() {
     let w = World;
     let refusal = |nodes: &[Handle]| translate(&w.snapshot(nodes, 1)).expect_err("refused");
     let a = leaf(&w, NE, WEIGHTS, 0);
     let part = w.view(a, [4, 1, 1, 1], [4, 16, 16, 16], 16);
-    let written = w.in_place(NODE_SQR, &[], part, &[part]);
+    let written = w.in_place(NODE_GLU, &[6], part, &[part]);
     // SAFETY: the tensor is alive.
     unsafe { (&mut (*written).name)[..2].copy_from_slice(&[b'k' as _, b'v' as _]) };
-    assert_eq!(refusal(&[written]), "kv: it writes 16 of the 48 bytes of a tensor");
+    assert!(refusal(&[written]).starts_with("kv: "));
     let shifted = leaf(&w, NE, WEIGHTS, 16);
     let sum = w.in_place(NODE_ADD, &[], a, &[a, shifted]);
     assert!(refusal(&[sum]).contains("share bytes of a buffer, at 0..48 and 16..64"));
     let cut = w.view(a, [2, 1, 1, 1], [4, 16, 16, 16], 2);
     assert!(refusal(&[node(&w, NODE_ADD, &[a, cut], COMPUTE, 0)]).contains("cut elements of 4 bytes"));
-    let long = w.place(w.tensor(27, NE), WEIGHTS, 512);
-    assert!(refusal(&[node(&w, NODE_ADD, &[a, long], COMPUTE, 0)]).contains("ggml type 27"));
+    let long = w.place(w.tensor(28, NE), WEIGHTS, 512);
+    assert!(refusal(&[node(&w, NODE_ADD, &[a, long], COMPUTE, 0)]).contains("ggml type 28"));
     assert!(refusal(&[node(&w, NODE_ADD, &[a], COMPUTE, 0)]).contains("source 1 is missing"));
 }
 

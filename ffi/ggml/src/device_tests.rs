@@ -10,8 +10,18 @@ const F32: i32 = 0;
 const ADD: i32 = 2;
 const MUL_MAT: i32 = 29;
 const SCALE: i32 = 32;
+const CPY: i32 = 34;
 const CONT: i32 = 35;
 const VIEW: i32 = 37;
+const SET_ROWS: i32 = 42;
+const ROPE: i32 = 48;
+const ADD1: i32 = 4;
+const ACC: i32 = 5;
+const SUB: i32 = 6;
+const SQR: i32 = 9;
+const ARGMAX: i32 = 18;
+const CROSS_ENTROPY_LOSS: i32 = 96;
+const ADAMW: i32 = 98;
 
 fn assert_valid(registry: &Registry<Link>) {
     for device in registry.devices() {
@@ -146,6 +156,59 @@ fn buffers_go_while_other_streams_compute() {
             });
         }
     });
+    assert_valid(registry);
+}
+
+/// The ops whose results lie in buffers that exist before the graph (caches, gradients, weights, results of a static training graph): an
+/// engine has nowhere else to compute them, and ends the process where a device refuses one.
+#[test]
+fn ops_with_a_place_of_their_own_are_supported() {
+    let registry = Registry::<Link>::new(host(), "0");
+    let plugin = Plugin::on(registry, 0);
+    let w = &plugin.world;
+    let (f16, i32, i64) = (1, 26, 27);
+    let float = |x: f32| x.to_bits() as i32;
+    let bytes = |view: Handle| {
+        // SAFETY: the tensor is alive.
+        unsafe { (*view).nb }
+    };
+    let mut refused = Vec::new();
+    let mut ask = |name: &'static str, node: Handle| {
+        if !plugin.supports(node) {
+            refused.push(name);
+        }
+    };
+    let matrix = |type_id| w.tensor(type_id, [64, 32, 1, 1]);
+    let rope = [0, 32, 2, 0, 4096, float(1e4), float(1.0), 0, float(1.0), float(32.0), float(1.0)];
+    for (type_id, name) in [(F32, "f32"), (f16, "f16")] {
+        let cache = matrix(type_id);
+        let nb = bytes(cache);
+        let (rows, ids) = (w.tensor(F32, [64, 4, 1, 1]), w.tensor(i64, [4, 1, 1, 1]));
+        ask(name, w.in_place(SET_ROWS, &[], cache, &[rows, ids, cache]));
+        let elements = w.view(cache, [1, 2048, 1, 1], [nb[0], nb[0], nb[2], nb[3]], 0);
+        let (values, ids) = (w.tensor(F32, [1, 256, 1, 1]), w.tensor(i64, [256, 1, 1, 1]));
+        ask(name, w.in_place(SET_ROWS, &[], elements, &[values, ids, elements]));
+        let part = w.view(cache, [64, 4, 1, 1], [nb[0], nb[1], 4 * nb[1], 4 * nb[1]], 8 * nb[1]);
+        ask(name, w.in_place(CPY, &[], part, &[rows, part]));
+        let heads = w.view(cache, [32, 2, 16, 1], [nb[0], 32 * nb[0], nb[1], 16 * nb[1]], 4 * nb[1]);
+        ask(name, w.in_place(ROPE, &rope, heads, &[heads, w.tensor(i32, [16, 1, 1, 1])]));
+    }
+    let [weight, gradient, m, v] = [F32; 4].map(matrix);
+    let (one, row) = (w.tensor(F32, [1, 1, 1, 1]), w.tensor(F32, [64, 1, 1, 1]));
+    ask("opt_step_adamw", w.in_place(ADAMW, &[], weight, &[weight, gradient, m, v, w.tensor(F32, [7, 1, 1, 1])]));
+    ask("add", w.in_place(ADD, &[], gradient, &[gradient, m]));
+    ask("add a row", w.in_place(ADD, &[], gradient, &[gradient, row]));
+    ask("sub", w.in_place(SUB, &[], gradient, &[gradient, m]));
+    ask("add1", w.in_place(ADD1, &[], gradient, &[gradient, one]));
+    ask("scale", w.in_place(SCALE, &[float(0.5), 0], gradient, &[gradient]));
+    let nb = bytes(gradient);
+    let turned = w.view(w.tensor(F32, [4, 64, 1, 1]), [64, 4, 1, 1], [16, 4, 1024, 1024], 0);
+    let place = [nb[1] as i32, nb[2] as i32, nb[3] as i32, 2 * nb[1] as i32, 1];
+    ask("acc", w.in_place(ACC, &place, gradient, &[gradient, turned]));
+    ask("sqr", w.node(SQR, &[], F32, [64, 32, 1, 1], &[m]));
+    ask("cross_entropy_loss", w.node(CROSS_ENTROPY_LOSS, &[], F32, [1; 4], &[weight, gradient]));
+    ask("argmax", w.node(ARGMAX, &[], i32, [32, 1, 1, 1], &[weight]));
+    assert_eq!(refused, [""; 0]);
     assert_valid(registry);
 }
 

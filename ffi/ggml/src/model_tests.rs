@@ -132,8 +132,8 @@ struct Step {
     op: u8,
     a: Pick,
     b: Pick,
-    into: usize,
-    /// The result is a view of the root it is written to, and not another root at the same place.
+    into: Pick,
+    /// The result is a view of the root it is written to, perhaps of a part of it, and not another root at the same place.
     linked: bool,
 }
 
@@ -144,7 +144,7 @@ fn seen() -> impl Strategy<Value = Seen> {
 fn action() -> impl Strategy<Value = Action> {
     let pick = || (0..64_usize, seen());
     let part = || (pick(), 0..512_usize, 0..256_usize, any::<u8>());
-    let step = (0..5_u8, pick(), pick(), 0..64_usize, any::<bool>()).prop_map(|(op, a, b, into, linked)| Step {
+    let step = (0..5_u8, pick(), pick(), pick(), any::<bool>()).prop_map(|(op, a, b, into, linked)| Step {
         op,
         a,
         b,
@@ -417,10 +417,15 @@ impl<E: Engine> Machine<E> {
         numbers.iter().all(|&x| x <= 4096.0).then_some((shape, numbers))
     }
 
+    /// Puts numbers, row by row, where the elements of a tensor are.
     fn store(&mut self, handle: Handle, numbers: &[f32]) {
-        let (buffer, start) = self.place(handle);
-        let bytes = &mut self.buffers[buffer].bytes[start..start + 4 * numbers.len()];
-        bytes.copy_from_slice(&numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+        let (t, (buffer, start)) = (tensor(handle), self.place(handle));
+        let bytes = &mut self.buffers[buffer].bytes;
+        for (n, x) in numbers.iter().enumerate() {
+            let (i, j) = (n % t.ne[0] as usize, n / t.ne[0] as usize);
+            let at = start + i * t.nb[0] + j * t.nb[1];
+            bytes[at..at + 4].copy_from_slice(&x.to_le_bytes());
+        }
     }
 
     /// The node of a step, with the views it reads, if the host can build it and the device computes it.
@@ -428,9 +433,13 @@ impl<E: Engine> Machine<E> {
         let floats = |&(buffer, _, of): &(usize, usize, Handle)| buffer < 2 && tensor(of).type_ == F32;
         let (_, _, a) = self.root(step.a.0).filter(floats)?;
         let (_, _, b) = self.root(step.b.0).filter(floats)?;
-        let (buffer, slot, of) = self.root(step.into).filter(floats)?;
-        // What a node of this graph changed is read through the node.
-        let changed = |of: Handle| nodes.iter().rfind(|&&node| root(node) == of && tensor(node).op != VIEW).copied();
+        let (buffer, slot, of) = self.root(step.into.0).filter(floats)?;
+        let target = if step.linked { self.view(of, step.into.1) } else { of };
+        // What a node of this graph changed is read through the node, if it changed all of it.
+        let changed = |of: Handle| {
+            let last = nodes.iter().rfind(|&&node| root(node) == of && tensor(node).op != VIEW).copied();
+            last.filter(|&node| tensor(node).ne == tensor(of).ne && tensor(node).nb == tensor(of).nb)
+        };
         let (a, b) = (changed(a).unwrap_or(a), changed(b).unwrap_or(b));
         let (va, vb) = (self.view(a, step.a.1), self.view(b, step.b.1));
         let (shape, numbers) = self.result(step.op, va, vb)?;
@@ -439,14 +448,14 @@ impl<E: Engine> Machine<E> {
             0 => (ADD, &[], vec![va, vb]),
             1 => (MUL, &[], vec![va, vb]),
             2 => (SCALE, &[2.0_f32.to_bits() as i32, one], vec![va]),
-            3 if step.linked => (CPY, &[], vec![va, of]),
+            3 if step.linked => (CPY, &[], vec![va, target]),
             3 => (CONT, &[], vec![va]),
             _ => (MUL_MAT, &[], vec![va, vb]),
         };
         let (device, held) = (&self.devices[0], &mut self.buffers[buffer]);
-        let (same, compute) = (tensor(of).ne == shape, held.usage == USAGE_COMPUTE);
+        let (same, compute) = (tensor(target).ne == shape, held.usage == USAGE_COMPUTE);
         let node = if step.linked {
-            same.then(|| device.world.in_place(op, params, of, &sources))?
+            same.then(|| device.world.in_place(op, params, target, &sources))?
         } else {
             let node = device.world.node(op, params, F32, shape, &sources);
             let fits = if compute { size(node) <= held.slots[slot].bytes.len() } else { same };

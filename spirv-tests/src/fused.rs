@@ -190,7 +190,7 @@ impl Places<'_> {
                 view = view.repeat_whole(axis, whole / own).map_err(|e| e.to_string())?;
             }
         }
-        Ok((slot, kernels::Operand { dtype: home.dtype, view, storage: home.kind, pitch: home.width }))
+        Ok((slot, kernels::Operand { dtype: home.dtype, view, flat: false, storage: home.kind, pitch: home.width }))
     }
 }
 

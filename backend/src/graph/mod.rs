@@ -26,7 +26,7 @@ pub use bytes::{BytesError, decode, encode};
 pub use class::Class;
 pub(crate) use class::through;
 pub use container::{Graph, GraphError, Kind, Node, Value, ValueId};
-pub use dtype::DType;
+pub use dtype::{DType, Form, TILE_SLOTS};
 pub use eval::{Contents, eval};
 pub use flops::flops;
 pub use gradient::Gradients;

@@ -227,7 +227,7 @@ pub enum Triangle {
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be F32, F16, Q8_0, Q4_1; axes 2, 3 of a repeat blockwise (GQA).
+    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be of any type that is no integer; axes 2, 3 of a repeat blockwise (GQA).
     MulMat,
     /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
     OutProd,
@@ -292,7 +292,7 @@ pub enum Op {
     Set(Inset),
     /// ACC: operands base, part, F32; the base with the part added at the inset.
     Acc(Inset),
-    /// SET_ROWS: operands base, rows, ids `[r]` (I32, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
+    /// SET_ROWS: operands base, rows, ids `[r]` (I32 or I64, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
     /// row `ids[i]` of the inset. An id that is no row is left out; of equal ids one row remains.
     SetRows(Inset),
     /// Operands a, b of one plain dtype, side by side along an axis.
@@ -354,7 +354,7 @@ pub enum Op {
         /// Ratio of the frequencies.
         max_period: u32,
     },
-    /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) `[n, rows]`, ids I32 `[r]` -> F32 `[n, r]`.
+    /// GET_ROWS: operands table `[n, rows]` of any type but I64, ids I32 `[r]` -> F32 `[n, r]`, or I32 of I32.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
     GetRowsBack,

@@ -2,10 +2,9 @@
 
 use super::StorageKind;
 use super::operand::{
-    AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PADDED, PITCH, STORAGE,
-    TILE_SLOTS,
+    AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, FLAT, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PADDED, PITCH, STORAGE,
 };
-use crate::graph::{DType, Shape};
+use crate::graph::{DType, Form, Shape, TILE_SLOTS};
 use crate::layout::{Expr, LineShape, Ops};
 
 /// Where the elements of an operand are.
@@ -19,6 +18,8 @@ pub struct Addressing {
     pub pitch: u32,
     /// Axis along which the elements of a texel follow each other.
     pub lane_axis: Option<usize>,
+    /// Columns of origin and digits are numbers of elements, see [`super::Operand::flat`].
+    pub flat: bool,
     /// Extents, elements.
     pub extents: Shape,
     /// Extents with the padding that a writer covers.
@@ -39,12 +40,12 @@ impl Addressing {
             }
             Some(fields)
         };
-        let dtypes = [DType::F32, DType::F16, DType::I32, DType::Q8_0, DType::Q4_1];
         Some(Self {
-            dtype: *dtypes.get(field(DTYPE)? as usize)?,
+            dtype: DType::of_code(field(DTYPE)?)?,
             storage: if field(STORAGE)? == 0 { StorageKind::Buffer } else { StorageKind::Image },
             pitch: field(PITCH)?,
             lane_axis: Some(field(LANE_AXIS)? as usize).filter(|&axis| axis < 4),
+            flat: field(LANE_AXIS)? == FLAT,
             extents: [field(EXTENTS)?, field(EXTENTS + 1)?, field(EXTENTS + 2)?, field(EXTENTS + 3)?],
             padded: [field(PADDED)?, field(PADDED + 1)?, field(PADDED + 2)?, field(PADDED + 3)?],
             origin: [field(ORIGIN)?, field(ORIGIN + 1)?],
@@ -52,7 +53,7 @@ impl Addressing {
         })
     }
 
-    /// Texel of element (0, 0, 0, 0): its column and row.
+    /// Texel of element (0, 0, 0, 0): its column and row; of a type in blocks the column counts those, of a flat view elements.
     pub fn origin(&self) -> [u32; 2] {
         self.origin
     }
@@ -69,8 +70,21 @@ impl Addressing {
         digits.into_iter().filter(|&(radix, _)| radix > 1).collect()
     }
 
-    /// First texel of the slot that holds an element: its column and row.
+    /// Whether the quads of axis 0 are quads of texels.
+    pub fn by_quads(&self) -> bool {
+        let [[r0, r1, _, _, _, _, step, _], above @ ..] = self.axes;
+        let columns = || above.into_iter().flat_map(|[_, _, x0, _, x1, _, x2, _]| [x0, x1, x2]);
+        let aligned = || columns().chain([self.origin[0]]).all(|x| x.is_multiple_of(4));
+        self.lane_axis == Some(0) || (self.flat && r0 * r1 == 1 && step == 1 && aligned())
+    }
+
+    /// First texel of the slot that holds an element: its column and row. The first byte of a block is in it.
     pub fn texel(&self, index: [u32; 4]) -> [u32; 2] {
+        self.found(self.moved(index))
+    }
+
+    /// Where the digits lead.
+    fn moved(&self, index: [u32; 4]) -> [u32; 2] {
         let [mut x, mut y] = self.origin;
         for (axis, (i, fields)) in index.into_iter().zip(self.axes).enumerate() {
             let i = if self.lane_axis == Some(axis) { i / self.dtype.lanes() } else { i };
@@ -79,12 +93,29 @@ impl Addressing {
             x += x0 * d0 + x1 * d1 + x2 * d2;
             y += y0 * d0 + y1 * d1 + y2 * d2;
         }
-        [x, y]
+        [self.column(x), y]
+    }
+
+    /// Column of texels of what the digits along x count: texels, or blocks.
+    fn column(&self, x: u32) -> u32 {
+        match self.dtype.form() {
+            Form::Texel | Form::Tile { .. } => x,
+            Form::Block => (u64::from(x) * u64::from(self.dtype.block_bytes()) / 16) as u32,
+        }
+    }
+
+    /// The texel where digits lead: that of a number of an element, where they count those.
+    fn found(&self, [x, y]: [u32; 2]) -> [u32; 2] {
+        let texel = x / self.dtype.lanes();
+        if self.flat { [texel % self.pitch, texel / self.pitch] } else { [x, y] }
     }
 
     /// The same in its storage's own geometry: a buffer is one row.
     pub fn place(&self, index: [u32; 4]) -> [u32; 2] {
-        let [x, y] = self.texel(index);
+        self.placed(self.texel(index))
+    }
+
+    fn placed(&self, [x, y]: [u32; 2]) -> [u32; 2] {
         match self.storage {
             StorageKind::Buffer => [y.saturating_mul(self.pitch).saturating_add(x), 0],
             StorageKind::Image => [x, y],
@@ -95,6 +126,11 @@ impl Addressing {
     /// order along both axes of the storage. What none of this depends on is left out, so that operands that lie alike there are equal.
     pub fn within(&self, reach: Shape, line: LineShape) -> Self {
         let mut cut = self.clone();
+        // Where an element is does not follow from the lengths of its ways alone, if they are no whole texels.
+        if self.flat || self.dtype.form() == Form::Block {
+            cut.extents = std::array::from_fn(|axis| self.extents[axis].min(reach[axis]));
+            return Self { padded: if self.flat { [0; 4] } else { cut.padded }, ..cut };
+        }
         // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
         let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
         for (axis, reach) in reach.into_iter().enumerate() {
@@ -127,18 +163,19 @@ impl Addressing {
 
     /// The places of all indices, counted once: for many questions about a small box.
     pub fn places(&self) -> Places {
-        let [x, y] = self.place([0; 4]);
+        let at = |index| if self.flat { self.moved(index) } else { self.place(index) };
+        let [x, y] = at([0; 4]);
         let axis = |axis: usize| {
             let lanes = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
             let moves = (0..self.extents[axis].div_ceil(lanes)).map(|slot| {
                 let mut index = [0; 4];
                 index[axis] = slot * lanes;
-                let [to_x, to_y] = self.place(index);
+                let [to_x, to_y] = at(index);
                 [to_x - x, to_y - y]
             });
             (self.extents[axis], lanes, moves.collect())
         };
-        Places { origin: [x, y], axes: std::array::from_fn(axis) }
+        Places { origin: [x, y], axes: std::array::from_fn(axis), numbers: self.flat.then(|| self.clone()) }
     }
 
     /// What a shader computes from one texel to the next, while the indices of these axes change: the place of the rest is known.
@@ -154,7 +191,13 @@ impl Addressing {
             digits.fold(fixed, |sum, (digit, by)| sum.add(&digit.mul(by[at])))
         };
         let (x, y) = (along(0), along(1));
+        let (lanes, pitch) = (self.dtype.lanes().into(), self.pitch.into());
+        let texel = x.div(lanes);
         match self.storage {
+            StorageKind::Buffer if self.flat => Ops::of(&[texel.reduced(), x.modulo(lanes).reduced()]),
+            StorageKind::Image if self.flat => {
+                Ops::of(&[texel.modulo(pitch).reduced(), texel.div(pitch).reduced(), x.modulo(lanes).reduced()])
+            }
             StorageKind::Buffer => Ops::of(&[y.mul(self.pitch.into()).add(&x).reduced()]),
             StorageKind::Image => Ops::of(&[x.reduced(), y.reduced()]),
         }
@@ -169,7 +212,8 @@ impl Addressing {
     }
 
     /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
-    /// type they are the quants of every slot and the scales of every tile that has one of the slots.
+    /// type they are the quants of every slot and the scales of every tile that has one of the slots; of blocks, what their bytes fill.
+    /// Elements that are found by number count a texel each, while the texels from the first to the last are not fewer.
     pub fn texels(&self, extents: Shape) -> u64 {
         let (mut slots, mut tiles) = (1, 1);
         let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
@@ -180,9 +224,16 @@ impl Addressing {
             slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));
             tiles *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > tile_width || y > 0))));
         }
-        match self.dtype.quant_texels() {
-            None => slots,
-            Some(quants) => slots * u64::from(quants) + tiles,
+        match self.dtype.form() {
+            _ if self.flat => {
+                let lanes = u64::from(self.dtype.lanes());
+                let [first, last] =
+                    [[0; 4], extents.map(|n| n.saturating_sub(1))].map(|index| u64::from(self.moved(index)[0]) / lanes);
+                slots.min(last.saturating_sub(first) + 1)
+            }
+            Form::Texel => slots,
+            Form::Tile { quants } => slots * u64::from(quants) + tiles,
+            Form::Block => (slots * u64::from(self.dtype.block_bytes())).div_ceil(16),
         }
     }
 
@@ -224,6 +275,8 @@ pub struct Places {
     origin: [u32; 2],
     /// Extent of every axis, elements of a slot along it, and the way from the first slot to each.
     axes: [(u32, u32, Vec<[u32; 2]>); 4],
+    /// The operand, where the ways are numbers of elements.
+    numbers: Option<Addressing>,
 }
 
 impl Places {
@@ -239,7 +292,7 @@ impl Places {
                 at = [at[0] + x, at[1] + y];
             }
         }
-        Some(at)
+        Some(self.numbers.as_ref().map_or(at, |operand| operand.placed(operand.found(at))))
     }
 }
 

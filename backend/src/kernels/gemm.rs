@@ -123,6 +123,8 @@ impl Product {
             return Err(Refusal(format!("a product takes 2 operands, not {}", inputs.len())));
         };
         let arg = Arg::Input(number);
+        a.check_steps(arg)?;
+        b.check_steps(Arg::Input(number + 1))?;
         Ok(Self { a: (arg, shared_over_heads(a, arg, output)?), b: (Arg::Input(number + 1), b.clone()), reduce })
     }
 
@@ -326,7 +328,8 @@ fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
     let dtype = DType::F32;
     let layout = Layout::rtile(&extents, dtype.lanes(), 1, 4, u32::MAX, u32::MAX)
         .map_err(|e| Refusal(format!("{}: {e}", Arg::Scratch(0))))?;
-    let operand = Operand { dtype, view: layout.view(), storage: StorageKind::Buffer, pitch: layout.width() };
+    let operand =
+        Operand { dtype, view: layout.view(), flat: false, storage: StorageKind::Buffer, pitch: layout.width() };
     Ok((Scratch { dtype, layout }, operand))
 }
 

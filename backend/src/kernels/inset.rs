@@ -76,8 +76,13 @@ fn scatter(call: Call<'_>, inset: Inset, shader: &'static str, how: How) -> Resu
     let layout = Layout::rtile(&shape, DType::I32.lanes(), 1, 1, u32::MAX, u32::MAX);
     let layout = layout.map_err(|e| Refusal(e.to_string()))?;
     let buffer = Operand { storage: StorageKind::Buffer, ..output.clone() };
-    let texels =
-        |storage: StorageKind| Operand { dtype: DType::I32, view: layout.view(), storage, pitch: output.pitch };
+    let texels = |storage: StorageKind| Operand {
+        dtype: DType::I32,
+        view: layout.view(),
+        flat: false,
+        storage,
+        pitch: output.pitch,
+    };
     let (image, words) = (texels(output.storage), texels(StorageKind::Buffer));
     let moved = |from: Arg, of: &Operand, to: Arg, into: &Operand| -> Result<Dispatch, Refusal> {
         call.builder("copy")?

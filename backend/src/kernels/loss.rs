@@ -13,8 +13,13 @@ pub(super) fn cross_entropy(call: Call<'_>) -> Result<Lowered, Refusal> {
     let count = rows(&x.shape());
     let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
     let layout = partial_sums(count);
-    let partials =
-        Operand { dtype: DType::F32, view: layout.view(), storage: StorageKind::Buffer, pitch: layout.width() };
+    let partials = Operand {
+        dtype: DType::F32,
+        view: layout.view(),
+        flat: false,
+        storage: StorageKind::Buffer,
+        pitch: layout.width(),
+    };
     let per_row = call
         .builder("cross_entropy")?
         .operand(Arg::Input(0), x, Access::Read)?

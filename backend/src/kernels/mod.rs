@@ -43,7 +43,7 @@ use epilogue::Tail;
 use rotate::Turn;
 
 use crate::device::Limits;
-use crate::graph::{DType, Op, infer};
+use crate::graph::{DType, Op, Shape, infer};
 use crate::layout::{Layout, View};
 
 /// Where an operand's texels are.
@@ -62,6 +62,9 @@ pub struct Operand {
     pub dtype: DType,
     /// Logical axes over physical positions.
     pub view: View,
+    /// The positions of the view are numbers of elements, counted in columns: element e is lane e % lanes of texel e / lanes, and
+    /// texels are counted on from row to row. Such a view steps by any strides, where one of slots needs digits that fit.
+    pub flat: bool,
     /// Kind of storage.
     pub storage: StorageKind,
     /// Texels per row of the storage.
@@ -239,6 +242,15 @@ pub fn lower_fused(
             gemm::pair(call, &fused.op, product, second)
         }
     }
+}
+
+/// An operand of any strides: a window of these extents, strides and offset (in elements) over the elements of `whole` by their
+/// numbers.
+///
+/// # Errors
+/// The elements do not lie in their order, are blocks, or more than 32 bits count; or the window leaves them.
+pub fn flat(whole: &Operand, extents: &Shape, strides: &[u64; 4], offset: u64) -> Result<Operand, Refusal> {
+    operand::flat(whole, extents, strides, offset)
 }
 
 /// Whether kernels can read an operand at all, whatever the op.

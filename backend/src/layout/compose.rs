@@ -19,6 +19,34 @@ impl Layout {
 }
 
 impl View {
+    /// Whether the elements lie one after the other in their order, axis 0 innermost, from the first slot of a storage on
+    /// whose rows are `pitch` slots of `lanes` elements: then their numbers alone tell where they are.
+    pub fn is_linear(&self, lanes: u32, pitch: u32) -> bool {
+        let mut next = 1;
+        // Where the digits of an axis hold padding, the elements of the axes above it are further away.
+        let mut ended = false;
+        for axis in self.normalize().axes.iter().filter(|axis| axis.extent > 1) {
+            let mut inner = 1;
+            for term in &axis.terms {
+                let step = term.at.map(|(place, stride)| match place {
+                    Place::Lane => u64::from(stride),
+                    Place::X => u64::from(stride) * u64::from(lanes),
+                    Place::Y => u64::from(stride) * u64::from(lanes) * u64::from(pitch),
+                });
+                if ended || step != Some(next) {
+                    return false;
+                }
+                next *= u64::from(term.radix);
+                inner *= u64::from(term.radix);
+                if inner >= u64::from(axis.extent) {
+                    break;
+                }
+            }
+            ended = inner != u64::from(axis.extent);
+        }
+        self.origin == Position::default()
+    }
+
     /// The view whose element k is the element of `self` with the number that `elements` (a view of [`Layout::linear`])
     /// puts k at.
     ///

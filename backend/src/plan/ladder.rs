@@ -11,7 +11,7 @@
 //! Only a value that exists already is copied to such a home. A copy may turn the lanes of any value along any axis; kernels read
 //! such a window element by element.
 
-use crate::graph::{self, Desc, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
+use crate::graph::{self, DType, Desc, Graph, Kind, Node, Op, Operand, Shape, Value, ValueId};
 use crate::kernels;
 use crate::layout::Layout;
 
@@ -110,7 +110,7 @@ impl<'a> Ladder<'a> {
         let value = self.get(id);
         let homed = lowerings.home(value.desc(), chosen)?;
         let is_free = value.kind == Kind::Computed && !self.is_kept(id);
-        if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
+        if !is_free || value.dtype.is_quantized() || !self.options.policy.tiles() {
             return Ok(homed);
         }
         let most = MOST_GROWTH * homed.home.bytes() as f64;
@@ -164,14 +164,16 @@ impl<'a> Ladder<'a> {
         self.cut(lowerings, id, seen) == 0
     }
 
-    /// A home for a copy of an existing plain value whose cuts fit a window, and the place of the window there: of the value's own
-    /// shape, or of the shape whose axes the window steps along.
+    /// A home for a copy of an existing value whose cuts fit a window, and the place of the window there: of the value's own
+    /// shape, or of the shape whose axes the window steps along; hardly larger than the rule's home.
     pub fn home_of_copy(&self, lowerings: &mut Lowerings, input: &Operand) -> Option<(Homed, Place)> {
-        let value = self.get(input.value).desc();
+        let Desc { dtype, shape } = self.get(input.value).desc();
+        let value = Desc { dtype: written_as(dtype), shape };
+        let most = MOST_GROWTH * lowerings.home(value, None).ok()?.home.bytes() as f64;
         let regrouped = regrouped(input, &value.shape).map(|shape| Desc { shape, ..value });
         let descs = [value].into_iter().chain(regrouped);
         descs.flat_map(|desc| (0..4).flat_map(move |lanes| homes(desc, lanes))).find_map(|home| {
-            let homed = home.of(lowerings)?;
+            let homed = home.of(lowerings).filter(|homed| homed.home.bytes() as f64 <= most)?;
             let window = lowerings.window_of(homed.place, input).ok()?;
             Some((homed, window))
         })
@@ -217,6 +219,11 @@ fn homes(desc: Desc, lanes: usize) -> impl Iterator<Item = Candidate> {
     let rows = axes().map(|row_axis| Tile { row_axis, strip: 1 });
     let tiles = axes().flat_map(strips).chain(rows).map(Some);
     [None].into_iter().chain(tiles).map(move |tile| Candidate { desc, order, tile })
+}
+
+/// The element type of a copy: kernels write no blocks.
+pub(super) fn written_as(dtype: DType) -> DType {
+    if dtype.quant_texels().is_some() { DType::F32 } else { dtype }
 }
 
 /// The shape over a value's elements whose axes a window steps along, if each of its strides is a multiple of the one before.

@@ -16,7 +16,11 @@ use super::chain::Chains;
 use super::{Home, PlanError, PlanOptions, Tile};
 
 /// Lowered ops that are kept, about 2 KiB each: the next plan starts afresh when there are more.
-const MOST: usize = 1 << 14;
+pub(super) const MOST: usize = 1 << 13;
+
+/// Places, windows over them and copies that are kept, about half a KiB each. Every lowered op has a few; graphs that are all views have
+/// nothing else.
+const MOST_PLACES: usize = 1 << 15;
 
 /// A place where a tensor or a window of it is found: an [`Operand`], by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +80,14 @@ impl Lowerings {
 
     /// Whether so much is kept that it is better forgotten.
     pub fn is_full(&self) -> bool {
-        self.lowered.len() > MOST
+        let places = self.operands.len() + self.homes.len() + self.windows.len() + self.chains.len();
+        self.lowered.len() > MOST || places > MOST_PLACES
+    }
+
+    /// Lowered ops that are kept.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.lowered.len()
     }
 
     /// The place of an operand.
@@ -133,6 +144,14 @@ impl Lowerings {
         let operand = Operand { view, ..*self.operand(of) };
         kernels::takes(&operand).map_err(|refusal| refusal.0)?;
         Ok(self.place(operand))
+    }
+
+    /// A window of any strides over the elements of a place, by their numbers, or why those do not tell where the elements are.
+    pub fn flat(&mut self, place: Place, window: &graph::Operand) -> Result<Place, String> {
+        let graph::Operand { shape, strides, offset, .. } = window;
+        let flat = kernels::flat(self.operand(place), shape, strides, *offset).map_err(|refusal| refusal.0)?;
+        kernels::takes(&flat).map_err(|refusal| refusal.0)?;
+        Ok(self.place(flat))
     }
 
     /// [`kernels::lower`] at these places.

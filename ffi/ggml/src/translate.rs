@@ -469,7 +469,7 @@ fn desc(geometry: &Geometry) -> Result<Desc, String> {
 
 /// Floats that most ops compute with in F32.
 fn is_half(dtype: DType) -> bool {
-    dtype == DType::F16
+    matches!(dtype, DType::F16 | DType::BF16)
 }
 
 /// A tensor's elements among those of its root.

@@ -14,9 +14,12 @@ mod places;
 mod repeat;
 mod rope;
 mod rows;
+mod stored;
+mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
+pub use stored::{copied_blocks, stored};
 
 use fblayout::graph::{Family, Operand};
 
@@ -25,10 +28,10 @@ use crate::Case;
 /// All cases of a family.
 pub fn of(family: Family) -> Vec<Case> {
     match family {
-        Family::Gemm => gemm::cases(),
-        Family::Elementwise => elementwise::cases(),
+        Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
         Family::Function => functions::cases(),
-        Family::Copy => copy::cases(),
+        Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
         Family::Move => places::moves(),

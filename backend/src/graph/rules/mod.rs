@@ -156,10 +156,30 @@ impl Call<'_> {
     }
 }
 
-/// What is moved as it is, and converted into each other.
-const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::I32];
+/// What is moved as it is.
+const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I32, DType::I64];
 
-const WEIGHTS: &[DType] = &[DType::F32, DType::F16, DType::Q8_0, DType::Q4_1];
+/// Types that kernels decode: what weights are stored in.
+const WEIGHTS: &[DType] = &[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::Q8_0,
+    DType::Q4_1,
+    DType::Q4_0,
+    DType::Q5_0,
+    DType::Q5_1,
+    DType::IQ4_NL,
+    DType::MXFP4,
+    DType::Q2_K,
+    DType::Q3_K,
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+    DType::IQ4_XS,
+    DType::TQ1_0,
+    DType::TQ2_0,
+];
 
 pub(super) fn mul_mat(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.dtype(0, WEIGHTS)?;
@@ -250,8 +270,15 @@ pub(super) fn repeat_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
 
 pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let (x, output) = (call.inputs[0], call.asked()?);
-    if !PLAIN.contains(&output.dtype) {
-        let rule = format!("is {:?}, must be one of {PLAIN:?} for a copy", output.dtype);
+    let allowed: &[DType] = match x.dtype {
+        DType::F32 => &[DType::F32, DType::F16, DType::BF16, DType::I32],
+        DType::I32 => &[DType::I32, DType::I64, DType::F32],
+        DType::I64 => &[DType::I64, DType::I32],
+        _ => &[DType::F32, DType::F16, DType::BF16],
+    };
+    // Blocks are copied as they are.
+    if !allowed.contains(&output.dtype) && !(x.dtype.is_quantized() && x.dtype == output.dtype) {
+        let rule = format!("is {:?}, must be one of {allowed:?} for a copy of {:?}", output.dtype, x.dtype);
         return call.refuse(Site::Output, rule);
     }
     if super::elements(&x.shape) != super::elements(&output.shape) {
@@ -261,9 +288,13 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
 }
 
 pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.dtype(0, WEIGHTS)?;
+    // A table of integers keeps its type.
+    let dtype = if call.inputs[0].dtype == DType::I32 { DType::I32 } else { DType::F32 };
+    if dtype == DType::F32 {
+        call.dtype(0, WEIGHTS)?;
+    }
     call.matrix(0)?;
-    Ok(Desc::f32([call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1]))
+    Ok(Desc { dtype, shape: [call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1] })
 }
 
 pub(super) fn get_rows_back(call: &Call<'_>) -> Result<Desc, ShapeError> {

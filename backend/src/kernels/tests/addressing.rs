@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::super::operand::constants;
-use super::super::{Addressing, Arg, Operand, StorageKind};
-use crate::graph::DType;
+use super::super::{Addressing, Arg, Operand, StorageKind, flat};
+use crate::graph::{DType, Form};
 use crate::layout::{Layout, LineShape, Loads, Position, Spread, View};
 
 /// Texel and lane of an element, as `_texel_of` and `_lane` have them.
@@ -20,12 +20,16 @@ fn locate(constants: &[(u32, u32)], index: [u32; 4]) -> (u32, u32, u32) {
 /// Where the architecture page puts a slot's first texel.
 fn texel_of(position: Position, dtype: DType) -> (u32, u32, u32) {
     let s = position.x;
-    let x = dtype.quant_texels().map_or(s, |q| s / 4 * (4 * q + 1) + s % 4 * q);
+    let x = match dtype.form() {
+        Form::Texel => s,
+        Form::Tile { quants: q } => s / 4 * (4 * q + 1) + s % 4 * q,
+        Form::Block => s * dtype.block_bytes() / 16,
+    };
     (x, position.y, position.lane)
 }
 
 fn dtypes() -> impl Strategy<Value = DType> {
-    prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::I32), Just(DType::Q8_0), Just(DType::Q4_1)]
+    prop::sample::select(vec![DType::F32, DType::F16, DType::I64, DType::Q8_0, DType::Q4_1, DType::Q5_0, DType::Q6_K])
 }
 
 /// One view transform; those that the algebra refuses leave the view as it is.
@@ -79,12 +83,12 @@ proptest! {
         steps in steps(),
     ) {
         let lanes = dtype.lanes();
-        let n0 = if dtype.quant_texels().is_some() { slots * lanes } else { slots * lanes - odd };
+        let n0 = if dtype.is_quantized() { slots * lanes } else { slots * lanes - odd % lanes };
         let layout = Layout::rtile(&[n0, shape[0], shape[1], shape[2]], lanes, row_axis, h, max_x, 4096);
         // A root that does not fit the narrow limit has no view.
         let Ok(layout) = layout else { return Ok(()) };
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
-        let operand = Operand { dtype, view: view.clone(), storage: StorageKind::Buffer, pitch: 1 };
+        let operand = Operand { dtype, view: view.clone(), flat: false, storage: StorageKind::Buffer, pitch: 1 };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
         let mut extents = [1; 4];
         view.axes.iter().zip(&mut extents).for_each(|(axis, n)| *n = axis.extent);
@@ -93,19 +97,60 @@ proptest! {
         for number in 0..count {
             let mut rest = number;
             let index = extents.map(|n| { let i = rest % n; rest /= n; i });
-            let wanted = texel_of(view.address(&index[..view.axes.len()]), dtype);
+            let position = view.address(&index[..view.axes.len()]);
+            let wanted = texel_of(position, dtype);
             prop_assert_eq!(locate(&constants, index), wanted, "element {:?} of {:?}", index, view);
-            slots.insert((wanted.0, wanted.1));
+            // Blocks share texels.
+            slots.insert((if dtype.form() == Form::Block { position.x } else { wanted.0 }, wanted.1));
         }
-        let texels = match dtype.quant_texels() {
-            None => slots.len(),
-            Some(q) => {
+        let texels = match dtype.form() {
+            Form::Texel => slots.len(),
+            Form::Tile { quants: q } => {
                 let tiles: HashSet<_> = slots.iter().map(|&(x, y)| (x / (4 * q + 1), y)).collect();
                 slots.len() * q as usize + tiles.len()
             }
+            Form::Block => (slots.len() * dtype.block_bytes() as usize).div_ceil(16),
         };
         let counted = Addressing::of(&constants, 0).expect("operand 0 is there").texels(extents);
         prop_assert_eq!(counted, texels as u64, "texels of {:?}", view);
+    }
+}
+
+proptest! {
+    /// Elements found by number are where the home puts them, folded or not; a quad that is taken as one lies in one texel.
+    #[test]
+    fn flat_operands_locate_any_window(
+        dtype in prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::I32)],
+        count in 1..700_u32,
+        (max_x, storage) in (prop_oneof![Just(7_u32), Just(4096)], prop_oneof![Just(StorageKind::Buffer), Just(StorageKind::Image)]),
+        extents in prop::array::uniform4(1..6_u32),
+        strides in prop::array::uniform4(prop_oneof![Just(0_u64), Just(1), 0..30_u64]),
+        offset in prop_oneof![Just(0_u64), 0..60_u64],
+    ) {
+        let lanes = dtype.lanes();
+        let home = Layout::rtile(&[count, 1, 1, 1], lanes, 1, 1, max_x, 4096).unwrap();
+        let whole = Operand { dtype, view: home.view(), flat: false, storage, pitch: home.width() };
+        let last: u64 = offset + extents.iter().zip(strides).map(|(&n, by)| u64::from(n - 1) * by).sum::<u64>();
+        let flat = flat(&whole, &extents, &strides, offset);
+        prop_assert_eq!(flat.is_ok(), last < count.into());
+        let Ok(flat) = flat else { return Ok(()) };
+        let constants = constants(0, Arg::Input(0), &flat).unwrap();
+        let at = Addressing::of(&constants, 0).expect("operand 0 is there");
+        let places = at.places();
+        let mut texels = HashSet::new();
+        for number in 0..extents.iter().product() {
+            let mut rest = number;
+            let index = extents.map(|n| { let i = rest % n; rest /= n; i });
+            let element = offset + index.iter().zip(strides).map(|(&i, by)| u64::from(i) * by).sum::<u64>();
+            let wanted = home.address(&[element as u32, 0, 0, 0]);
+            prop_assert_eq!(at.texel(index), [wanted.x, wanted.y]);
+            prop_assert_eq!(places.of(index), Some(at.place(index)));
+            if at.by_quads() {
+                prop_assert_eq!(wanted.lane % 4, index[0] % 4);
+            }
+            texels.insert(at.texel(index));
+        }
+        prop_assert!(texels.len() as u64 <= at.texels(extents));
     }
 }
 
@@ -129,8 +174,7 @@ proptest! {
         let layout = Layout::rtile(&[slots * dtype.lanes(), shape[0], shape[1], shape[2]], dtype.lanes(), row_axis, h, max_x, 8192);
         let Ok(layout) = layout else { return Ok(()) };
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
-        let texels = |slots: u32| dtype.quant_texels().map_or(slots, |q| slots.div_ceil(4) * (4 * q + 1));
-        let operand = Operand { dtype, view, storage, pitch: texels(layout.width()) };
+        let operand = Operand { dtype, view, flat: false, storage, pitch: dtype.row_texels(layout.width()) };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
         let at = Addressing::of(&constants, 0).expect("operand 0 is there");
         let line = LineShape { width, height: if storage == StorageKind::Buffer { 1 } else { height } };
@@ -180,7 +224,7 @@ fn usual_views_are_taken() {
     let heads = super::home(DType::F32, [576, 33, 1, 1], 4).view.split(0, 64).unwrap().squeeze(4).unwrap();
     for order in [[0, 1, 2, 3], [0, 2, 1, 3], [2, 0, 1, 3], [1, 2, 0, 3]] {
         let view = heads.permute(&order).unwrap();
-        let operand = Operand { dtype: DType::F32, view, storage: StorageKind::Image, pitch: 0 };
+        let operand = Operand { dtype: DType::F32, view, flat: false, storage: StorageKind::Image, pitch: 0 };
         constants(3, Arg::Output, &operand).unwrap();
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::graph::{self, Desc, Node, Op, Value, ValueId};
+use crate::graph::{self, Desc, Node, Op, ValueId};
 use crate::plan::chain::{Chain, Seen};
+use crate::plan::ladder::written_as;
 use crate::plan::lowering::{Homed, Lowerings};
 use crate::plan::report::{Transform, TransformKind, Verdict};
 use crate::plan::{Owner, PlanError};
@@ -20,7 +21,8 @@ pub(super) enum Found {
         /// The other value's storage.
         slot: usize,
         chain: Chain,
-        /// Index of the copy in the report's transforms.
+        /// Index of the copy among the nodes, and in the report's transforms.
+        node: usize,
         transform: usize,
     },
 }
@@ -75,7 +77,7 @@ impl Builder<'_> {
         }
         match chain {
             Ok(chain) => {
-                let elided = Found::Elided { slot, chain, transform: self.transforms.len() };
+                let elided = Found::Elided { slot, chain, node: self.at, transform: self.transforms.len() };
                 self.transforms.push(transform);
                 self.values[node.output.index()] = Some(elided);
                 Ok(true)
@@ -110,14 +112,14 @@ impl Builder<'_> {
         let value = self.get(input.value);
         let kind = kind_of(input, value);
         let whole = input.is_whole(&value.shape);
-        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
+        if whole || self.options.policy.absorbs(kind) || value.dtype.is_quantized() {
             self.window(input, label)
         } else {
             self.dense(input, label, "the policy reads no such view")
         }
     }
 
-    /// An operand as coordinates, where any R-Tile allows it.
+    /// An operand as coordinates, where any home allows it.
     pub(super) fn window(&mut self, input: &graph::Operand, label: &str) -> Result<Placed, PlanError> {
         if let Some(&bound) = self.dense_windows.get(input) {
             return Ok(Placed { bound, verdict: None });
@@ -138,32 +140,34 @@ impl Builder<'_> {
         }
     }
 
-    /// Copies a value to another home, whose cuts fit the window.
+    /// A window that is no digits of its value's home: elements found by number, where they lie in their order. Else the value is
+    /// copied, to a home whose cuts fit the window, or to one row, which is in order.
     fn rehome(&mut self, input: &graph::Operand, label: &str, why: &str) -> Result<Placed, PlanError> {
-        let Value { dtype, shape, .. } = *self.get(input.value);
-        let fail = |why: String| PlanError::Node { node: label.to_owned(), why };
-        if dtype.quant_texels().is_some() {
-            return Err(fail(why.to_owned()));
-        }
-        let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) else {
-            let graph::Operand { shape: window, strides, .. } = input;
-            return Err(fail(format!(
-                "no home of {shape:?} serves the window {window:?} with strides {strides:?}: {why}"
-            )));
+        let fail = |rule: String| {
+            let graph::Operand { shape, strides, .. } = input;
+            let why = format!("no home serves the window {shape:?} with strides {strides:?}: {why}; {rule}");
+            PlanError::Node { node: label.to_owned(), why }
         };
         let source = self.made(input.value, why)?;
-        let copy = match self.copy_to(&source, &home, label) {
-            Ok(copy) => copy,
-            // Another shape and other lanes take a copy each.
-            Err(_) => {
-                let mut shape = [1; 4];
-                shape.iter_mut().zip(&home.home.layout.axes).for_each(|(extent, axis)| *extent = axis.extent);
-                let regrouped = self.lowerings.home(Desc { dtype, shape }, None)?;
-                let regrouped = self.copy_to(&source, &regrouped, label)?;
-                self.copy_to(&regrouped, &home, label)?
+        let Desc { dtype, shape } = self.get(input.value).desc();
+        let count = graph::elements(&shape);
+        let count = u32::try_from(count).map_err(|_| fail(format!("a row holds no {count} elements")))?;
+        let row = graph::Operand::whole(input.value, [count, 1, 1, 1]);
+        let in_order = [Some(source), self.dense_windows.get(&row).copied()];
+        for bound in in_order.into_iter().flatten() {
+            if let Ok(at) = self.lowerings.flat(bound.at, input) {
+                return Ok(Placed { bound: Bound { at, ..bound }, verdict: Some(Verdict::Eliminated) });
             }
-        };
-        Ok(self.copied(input, Bound { at, ..copy }, why))
+        }
+        if let Some((home, at)) = self.ladder.home_of_copy(self.lowerings, input) {
+            let copy = self.regrouped_to(&source, &home, label)?;
+            return Ok(self.copied(input, Bound { at, ..copy }, why));
+        }
+        let home = self.lowerings.home(Desc { dtype: written_as(dtype), shape: row.shape }, None)?;
+        let copy = self.copy_to(&source, &home, label)?;
+        let at = self.lowerings.flat(copy.at, input).map_err(fail)?;
+        let Placed { bound, verdict } = self.copied(&row, copy, why);
+        Ok(Placed { bound: Bound { at, ..bound }, verdict })
     }
 
     /// A dense copy of a window, in the home of the window's shape.
@@ -174,7 +178,7 @@ impl Builder<'_> {
         if let Some(&bound) = self.dense_windows.get(input) {
             return Ok(Placed { bound, verdict: None });
         }
-        let dtype = self.get(input.value).dtype;
+        let dtype = written_as(self.get(input.value).dtype);
         let home = self.lowerings.home(Desc { dtype, shape: input.shape }, None)?;
         let source = self.window(input, label)?.bound;
         let bound = match self.copy_to(&source, &home, label) {
@@ -199,19 +203,34 @@ impl Builder<'_> {
     /// A value in a home of its own: a copy that was elided is made, now that a reader cannot do without.
     pub(super) fn made(&mut self, id: ValueId, why: &str) -> Result<Bound, PlanError> {
         let found = self.value(id)?;
-        let transform = match found {
+        let (node, transform) = match found {
             Found::Made(bound) => return Ok(bound),
-            Found::Elided { transform, .. } => transform,
+            Found::Elided { node, transform, .. } => (node, transform),
         };
         let label = self.transforms[transform].node.clone();
         let all = graph::Operand::whole(id, self.get(id).shape);
-        let source = found.window(self.lowerings, &all);
-        let source = source.map_err(|why| PlanError::Node { node: label.clone(), why })?;
+        let source = match found.window(self.lowerings, &all) {
+            Ok(source) => source,
+            // No kernel sees all of it through the copies that were not made before it.
+            Err(_) => self.window(&self.graph.nodes[node].inputs[0], &label)?.bound,
+        };
         let home = self.ladder.home(self.lowerings, id, None)?;
-        let bound = self.copy_to(&source, &home, &label)?;
+        let bound = self.regrouped_to(&source, &home, &label)?;
         self.transforms[transform].verdict = Verdict::Explicit(why.to_owned());
         self.values[id.index()] = Some(Found::Made(bound));
         Ok(bound)
+    }
+
+    /// [`Self::copy_to`] a home that may have another shape and its lanes along another axis: each takes a copy.
+    fn regrouped_to(&mut self, source: &Bound, home: &Homed, label: &str) -> Result<Bound, PlanError> {
+        if let Ok(copy) = self.copy_to(source, home, label) {
+            return Ok(copy);
+        }
+        let mut shape = [1; 4];
+        shape.iter_mut().zip(&home.home.layout.axes).for_each(|(extent, axis)| *extent = axis.extent);
+        let regrouped = self.lowerings.home(Desc { dtype: home.home.dtype, shape }, None)?;
+        let regrouped = self.copy_to(source, &regrouped, label)?;
+        self.copy_to(&regrouped, home, label)
     }
 
     fn copy_to(&mut self, source: &Bound, home: &Homed, label: &str) -> Result<Bound, PlanError> {

@@ -1,8 +1,9 @@
 //! Layouts and maps as formulas over the element's indices `i0 .. i3`.
 
+use fblayout::graph::TILE_SLOTS;
 use fblayout::kernels::Addressing;
 use fblayout::layout::{Digit, Layout};
-use fblayout::plan::{Home, QUANT_ROWS, Tile};
+use fblayout::plan::{Home, Tile};
 
 /// Where the elements of a home are: lane in a slot, column and row of slots.
 pub fn layout(layout: &Layout) -> String {
@@ -10,7 +11,7 @@ pub fn layout(layout: &Layout) -> String {
     format!("lane = {}; x = {}; y = {}", sum(&lane), sum(&x), sum(&y))
 }
 
-/// Where a shader finds the elements of an operand: lane in a slot, column and row of texels.
+/// Where a shader finds the elements of an operand: lane in a slot, column and row of texels, or the number of the element.
 pub fn map(at: &Addressing) -> String {
     let lanes = at.dtype.lanes();
     let lane = at.lane_axis.map_or_else(|| "fixed".to_owned(), |axis| digit(axis, 1, lanes, at.extents[axis]));
@@ -30,17 +31,17 @@ pub fn map(at: &Addressing) -> String {
         }
         if terms.is_empty() { "0".to_owned() } else { terms.join(" + ") }
     });
-    format!("lane = {lane}; x = {x}; y = {y}")
+    if at.flat { format!("element {x}") } else { format!("lane = {lane}; x = {x}; y = {y}") }
 }
 
 /// The tile of a home: whose rows lie side by side, and how many.
 pub fn tile(home: &Home) -> Tile {
     if home.dtype.quant_texels().is_some() {
-        return Tile { row_axis: 1, strip: QUANT_ROWS };
+        return Tile { row_axis: 1, strip: TILE_SLOTS };
     }
     let Layout { x, y, .. } = home.layout.normalize();
     match x.first().filter(|digit| digit.axis > 0 && digit.stride == 1) {
-        Some(first) => Tile { row_axis: first.axis.into(), strip: first.radix.min(QUANT_ROWS) },
+        Some(first) => Tile { row_axis: first.axis.into(), strip: first.radix.min(TILE_SLOTS) },
         None => Tile { row_axis: y.first().map_or(1, |digit| usize::from(digit.axis).max(1)), strip: 1 },
     }
 }

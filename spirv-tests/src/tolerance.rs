@@ -5,8 +5,12 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod attention;
 mod functions;
+mod mixing;
+mod recurrent;
 mod samples;
+mod windows;
 
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
@@ -64,6 +68,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
     let one = match op {
         Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
         Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1]),
+        Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
+        Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out),
         Op::Binary(kind) => binary(*kind, inputs, out),
         &Op::Scale { scale, bias } => {
             inputs[0].map(|x| 2.0 * U * ((x * f64::from(scale)).abs() + f64::from(bias).abs()))
@@ -120,6 +126,23 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::CrossEntropyLoss => cross_entropy(inputs, out),
         Op::CrossEntropyLossBack => cross_entropy_back(inputs),
         Op::AdamW => return adamw(inputs, outputs),
+        Op::Im2Col { .. } | Op::Im2Col3d { .. } => out.map(|_| 0.0),
+        Op::Im2ColBack { .. } | Op::Col2Im1d { .. } => sums(op, inputs, out),
+        Op::Conv2d(_)
+        | Op::Conv2dDw(_)
+        | Op::Conv3d { .. }
+        | Op::ConvTranspose1d { .. }
+        | Op::ConvTranspose2d { .. }
+        | Op::SsmConv => windows::convolution(op, inputs, out),
+        Op::RwkvWkv6 | Op::RwkvWkv7 | Op::GatedLinearAttn { .. } => recurrent::square_states(op, inputs, out),
+        Op::GatedDeltaNet { .. } => recurrent::delta_net(op, inputs, out),
+        Op::SsmScan { .. } => recurrent::scan(op, inputs, out),
+        Op::SolveTri => recurrent::solve_tri(inputs, out),
+        Op::LightningIndexer => mixing::indexer(op, inputs, dtypes, out),
+        &Op::Dsv4HcComb { iterations, .. } => mixing::comb(inputs, iterations, out),
+        Op::Dsv4HcPre { .. } | Op::Dsv4HcPost => mixing::streams(op, inputs, out),
+        Op::Pool1d(pool) | Op::Pool2d(pool) => windows::pool(op, pool, inputs, out),
+        Op::Pool2dBack(pool) => windows::pool_back(op, pool, inputs, out),
     };
     vec![one]
 }
@@ -136,9 +159,11 @@ fn integers(array: &Array) -> bool {
 /// Sums of products: `(k + 2) U` relative to the sum of magnitudes, with two roundings for decoding. Sums of integers are exact
 /// as long as the magnitudes stay below 2^24.
 fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32) -> Array {
-    let absolute = [magnitude(&inputs[0], dtype), inputs[1].map(f64::abs)];
+    let mut absolute = inputs.to_vec();
+    absolute[0] = magnitude(&inputs[0], dtype);
+    absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
-    if inputs.iter().all(integers) && bound.data.iter().all(|&b| b < 1.0 / U) {
+    if inputs[..2].iter().all(integers) && bound.data.iter().all(|&b| b < 1.0 / U) {
         return out.map(|_| 0.0);
     }
     bound.map(|b| (f64::from(k) + 2.0) * U * b + FLUSH * f64::from(k))

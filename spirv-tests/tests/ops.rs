@@ -31,6 +31,16 @@ fn gemm_in_images() {
 }
 
 #[test]
+fn attention() {
+    assert_family(Family::Attention);
+}
+
+#[test]
+fn experts() {
+    assert_family(Family::Experts);
+}
+
+#[test]
 fn elementwise() {
     assert_family(Family::Elementwise);
 }
@@ -112,8 +122,28 @@ fn optimizer() {
 }
 
 #[test]
+fn convolution() {
+    assert_family(Family::Convolution);
+}
+
+#[test]
+fn pool() {
+    assert_family(Family::Pool);
+}
+
+#[test]
 fn insets() {
     assert_family(Family::Inset);
+}
+
+#[test]
+fn recurrences() {
+    assert_family(Family::Recurrent);
+}
+
+#[test]
+fn mixing() {
+    assert_family(Family::Mixing);
 }
 
 #[test]

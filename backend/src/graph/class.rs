@@ -129,24 +129,38 @@ pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, Gate, Inset, ROWS, Rope, RopeMode, Row, Sampling, Triangle, Unary};
+    use super::super::{
+        Binary, DType, FlashAttn, Gate, Inset, Pool, PoolKind, ROWS, Rope, RopeMode, Row, Sampling, Triangle, Unary,
+        Window,
+    };
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);
     const MUL: Op = Op::Binary(Binary::Mul);
+    const ATTENTION: FlashAttn = FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
     const ROPE: Rope = Rope::plain(RopeMode::Neox, 8, 64, 1e4);
 
     /// Every op with operands, their output, and the class that the theory gives it.
     fn table() -> Vec<(Op, Vec<Desc>, Desc, &'static str)> {
         let x = Desc::f32([8, 6, 4, 1]);
         let matrix = |n0, n1| Desc::f32([n0, n1, 1, 1]);
+        let ids2 = |n0, n1| Desc { dtype: DType::I32, shape: [n0, n1, 1, 1] };
         let ids = |n| Desc { dtype: DType::I32, shape: [n, 1, 1, 1] };
         let weight = Desc { dtype: DType::Q8_0, shape: [32, 5, 1, 1] };
+        let (window, kernel) = (Window::PLAIN, Desc::f32([2, 2, 4, 3]));
+        let pool = Pool { kind: PoolKind::Max, extent: [2, 1], stride: [2, 1], pad: [0; 2] };
         let inset = Inset { shape: [4, 2, 1, 1], strides: [2, 16, 48, 48], offset: 9 };
         let mut table = vec![
             (Op::MulMat, vec![matrix(8, 5), x], Desc::f32([5, 6, 4, 1]), "FTD-D"),
             (Op::MulMat, vec![weight, matrix(32, 3)], matrix(5, 3), "FTD-D"),
             (Op::OutProd, vec![matrix(5, 6), x], Desc::f32([5, 8, 4, 1]), "FTD-D"),
+            (Op::FlashAttn(ATTENTION), vec![x, matrix(8, 3), matrix(5, 3)], Desc::f32([5, 4, 6, 1]), "FTI-C"),
+            (
+                Op::MulMatId,
+                vec![Desc::f32([8, 5, 3, 1]), Desc::f32([8, 1, 4, 1]), ids2(2, 4)],
+                Desc::f32([5, 2, 4, 1]),
+                "FTI-C",
+            ),
             (ADD, vec![x, x], x, "FTI-C"),
             (Op::Binary(Binary::Sub), vec![x, x], x, "FTI-C"),
             (MUL, vec![x, x], x, "FTD-C"),
@@ -181,6 +195,9 @@ mod tests {
             (Op::SoftMaxBack { scale: 1.0 }, vec![x, x], x, "FTI-C"),
             (Op::ArgMax, vec![matrix(8, 6)], Desc { dtype: DType::I32, shape: [6, 1, 1, 1] }, "FTI-C"),
             (Op::AdamW, vec![x, x, x, x, matrix(7, 1)], x, "FTI-C"),
+            (Op::Im2Col { window, plane: true }, vec![kernel, x], Desc::f32([16, 7, 5, 1]), "FTI-D"),
+            // The input is read again, for where the maxima are.
+            (Op::Pool2d(pool), vec![x], Desc::f32([4, 6, 4, 1]), "FTD-D"),
         ];
         for unary in [Unary::Silu, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
             table.push((Op::Unary(unary), vec![x], x, "FTD-C"));

@@ -18,6 +18,7 @@ mod op;
 mod operand;
 mod oracle;
 mod rules;
+mod sliding;
 mod table;
 
 pub use access::{Access, Axes};
@@ -30,10 +31,11 @@ pub use dtype::{DType, Form, TILE_SLOTS};
 pub use eval::{Contents, eval};
 pub use flops::flops;
 pub use gradient::Gradients;
-pub use op::{Binary, Gate, Inset, Op, Rope, RopeMode, Sampling, Triangle, Unary};
+pub use op::{Binary, FlashAttn, Gate, Inset, Op, Rope, RopeMode, Sampling, Triangle, Unary};
 pub use operand::{Operand, ViewError};
 pub use oracle::rope_frequencies;
 pub use rules::{ShapeError, Site};
+pub use sliding::{Pool, PoolKind, Window};
 pub use table::{Family, ROWS, Row, infer, oracle};
 
 /// Extents of the four axes, axis 0 innermost.

@@ -1,6 +1,6 @@
 //! The ops, with the parameters that change what they compute.
 
-use super::Shape;
+use super::{Pool, Shape, Window};
 
 /// How RoPE pairs the elements of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +50,37 @@ impl Rope {
             beta_fast: 32.0,
             beta_slow: 1.0,
             back: false,
+        }
+    }
+}
+
+/// Parameters of attention, as ggml's `ggml_flash_attn_ext`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashAttn {
+    /// Factor on the scores.
+    pub scale: f32,
+    /// ALiBi: the mask of each head is scaled by a slope of its own if this is positive, see [`FlashAttn::slope`].
+    pub max_bias: f32,
+    /// Scores are bounded to this magnitude by a hyperbolic tangent, before the mask is added; 0 leaves them as they are.
+    pub softcap: f32,
+    /// Whether there is a mask, operand 3.
+    pub mask: bool,
+    /// Whether there are sinks, the last operand.
+    pub sinks: bool,
+}
+
+impl FlashAttn {
+    /// Factor on the mask of a head.
+    pub fn slope(&self, head: u32, heads: u32) -> f64 {
+        if self.max_bias <= 0.0 {
+            return 1.0;
+        }
+        let half = 1 << heads.ilog2();
+        let step = -f64::from(self.max_bias) / f64::from(half);
+        if head < half {
+            (step * f64::from(head + 1)).exp2()
+        } else {
+            (step / 2.0 * f64::from(2 * (head - half) + 1)).exp2()
         }
     }
 }
@@ -231,6 +262,14 @@ pub enum Op {
     MulMat,
     /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
     OutProd,
+    /// FLASH_ATTN_EXT: `softmax(scale q k + slope mask) v` per query and head. Operands q `[hsk, n, heads, b]`, k `[hsk, kv, ..]`,
+    /// v `[hsv, kv, ..]`, whose heads and batches are shared by as many neighbours of q's as it takes; then, where there are, a mask
+    /// `[>= kv, >= n, ..]` (F16 or F32), which repeats over heads and batches by modulo, and sinks `[heads]`: logits of one more
+    /// key without a value. Gives `[hsv, heads, n, b]`; a query that sees nothing gives zeros. k and v may be F32, F16, Q8_0, Q4_1.
+    FlashAttn(FlashAttn),
+    /// MUL_MAT_ID: `dst[m, i, t] = sum_k a[k, m, ids[i, t]] b[k, i, t]`. Operands a `[k, m, experts]` of `MulMat`'s types,
+    /// b `[k, used or fewer that repeat, tokens]`, ids I32 `[used, tokens]`; an id that names no expert gives zeros.
+    MulMatId,
     /// Elementwise of two operands.
     Binary(Binary),
     /// `x * scale + bias`
@@ -354,7 +393,7 @@ pub enum Op {
         /// Ratio of the frequencies.
         max_period: u32,
     },
-    /// GET_ROWS: operands table `[n, rows]` of any type but I64, ids I32 `[r]` -> F32 `[n, r]`, or I32 of I32.
+    /// GET_ROWS: operands table `[n, rows, b2, b3]` of any type but I64, ids I32 `[r, b2, b3]` -> F32 `[n, r, b2, b3]`, or I32 of I32.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
     GetRowsBack,
@@ -366,4 +405,112 @@ pub enum Op {
     ArgMax,
     /// AdamW step: operands w, g, m, v, params F32`[7]` {alpha, beta1, beta2, eps, wd, 1/(1-beta1^t), 1/(1-beta2^t)}; w, m, v are updated in place.
     AdamW,
+    /// IM2COL: the patches under a kernel's windows as columns of a matrix; operands kernel, of which only the extents matter, and
+    /// image, zeros where a window leaves it.
+    Im2Col {
+        /// How the windows slide.
+        window: Window,
+        /// Kernel `[kw, kh, c, ..]`, image `[w, h, c, n]` -> `[kw kh c, ow, oh, n]`; else kernel `[kw, c, ..]`, image `[w, c, n]` ->
+        /// `[kw c, ow, n]`.
+        plane: bool,
+    },
+    /// IM2COL_BACK: gradient of the image; operands dy, kernel. Elements of patches add where they came from.
+    Im2ColBack {
+        /// How the windows slide.
+        window: Window,
+        /// As in `Im2Col`.
+        plane: bool,
+    },
+    /// IM2COL_3D: kernel `[kw, kh, kd, oc c]`, images `[w, h, d, n c]` -> `[kw kh kd c, ow, oh, od n]`.
+    Im2Col3d {
+        /// How the windows slide.
+        window: Window,
+        /// Channels of an image.
+        channels: u32,
+    },
+    /// COL2IM_1D: columns `[k c, t]` added at steps of the stride -> `[(t - 1) stride + k - 2 pad, c]`.
+    Col2Im1d {
+        /// Elements from one column to the next.
+        stride: u32,
+        /// Channels.
+        channels: u32,
+        /// Elements cut from both ends.
+        pad: u32,
+    },
+    /// CONV_2D: kernel (F32, F16) `[kw, kh, c, oc]`, image `[w, h, c, n]` -> `[ow, oh, oc, n]`.
+    Conv2d(Window),
+    /// CONV_2D_DW: each channel by its own kernel (F32, F16) `[kw, kh, 1, c]`, image `[w, h, c, n]` -> `[ow, oh, c, n]`.
+    Conv2dDw(Window),
+    /// CONV_3D: kernel (F32, F16) `[kw, kh, kd, oc c]`, images `[w, h, d, n c]` -> `[ow, oh, od, n oc]`.
+    Conv3d {
+        /// How the windows slide.
+        window: Window,
+        /// Channels of an image.
+        channels: u32,
+    },
+    /// CONV_TRANSPOSE_1D: kernel (F32, F16) `[kw, oc, c]`, input `[w, c]` -> `[(w - 1) stride + kw, oc]`.
+    ConvTranspose1d {
+        /// Outputs from one input to the next.
+        stride: u32,
+    },
+    /// CONV_TRANSPOSE_2D: kernel (F32, F16) `[kw, kh, oc, c]`, image `[w, h, c, n]` -> `[(w - 1) stride + kw, .., oc, n]`.
+    ConvTranspose2d {
+        /// Outputs from one input to the next, on both axes.
+        stride: u32,
+    },
+    /// POOL_1D: a pool along axis 0; the window has one element on axis 1.
+    Pool1d(Pool),
+    /// POOL_2D: a pool over axes 0 and 1.
+    Pool2d(Pool),
+    /// POOL_2D_BACK: gradient of Pool2d; operands dy, x.
+    Pool2dBack(Pool),
+    /// SSM_CONV: each channel by its own kernel along tokens; operands `[kernel - 1 + t, c, n]`, kernel `[kernel, c]` -> `[c, t, n]`.
+    SsmConv,
+    /// SSM_SCAN: `S = exp(d A) S + d x B`, `y = S . C` with `d = softplus(dt)`, for a state of every channel; operands first states
+    /// `[s, dim, heads, any]`, x `[dim, heads, t, n]`, dt `[heads, t, n]`, A `[1 or s, heads]`, B and C `[s, groups, t, n]`, ids of the
+    /// first states I32 `[n]` -> a vector: results like x, then states `[s, dim, heads, n, snapshots]`.
+    SsmScan {
+        /// States kept, after the last token and the ones before; zero before the first.
+        snapshots: u32,
+    },
+    /// RWKV_WKV6: `y = r (k v bonus + S)`, `S = w S + k v` per head; operands k, v, r `[s, heads, t]`, bonus `[s, heads]`, w like k,
+    /// first states `[s s heads, n]` of n sequences -> `[s heads, t + s n]`: results, then states.
+    RwkvWkv6,
+    /// RWKV_WKV7: `S = w S + v k + (S a) b`, `y = S r` per head; operands r, w, k, v, a, b `[s, heads, t]`, states as RwkvWkv6.
+    RwkvWkv7,
+    /// GATED_LINEAR_ATTN: `S = g S + k v`, `y = scale q S` per head; operands k, v, q, g `[s, heads, t]`, states as RwkvWkv6.
+    GatedLinearAttn {
+        /// Factor on q.
+        scale: f32,
+    },
+    /// GATED_DELTA_NET: `S = exp(g) S`, `S += beta (v - S k) k`, `y = S q / sqrt(s)` per head; operands q, k `[s, .., t, ..]`, v
+    /// `[s, heads, t, n]`, g `[1 or s, heads, t, n]`, beta `[1, heads, t, n]`, first states `[s, s, heads, n]` ->
+    /// `[s heads, t n + s n snapshots]`: results, then states.
+    GatedDeltaNet {
+        /// As in `SsmScan`.
+        snapshots: u32,
+    },
+    /// SOLVE_TRI: X with `A X = B`; operands lower triangular A `[n, n, ..]`, B `[k, n, ..]`.
+    SolveTri,
+    /// LIGHTNING_INDEXER: `sum_h max(q_h . k, 0) w_h + mask`; operands q `[e, heads, t, n]`, k (a weight's dtype) `[e, 1, keys, n]`, w
+    /// `[heads, t, 1, n]`, mask (F32, F16) `[keys, t, 1, ..]` -> `[keys, t, 1, n]`.
+    LightningIndexer,
+    /// DSV4_HC_COMB: 4 x 4 mixing matrices `[to, from, t]` by softmax of rows, then columns and rows normalized in turns; operands
+    /// mixes `[24, t]` with the logits behind 8 other weights, scales (the third counts), base `[24]`.
+    Dsv4HcComb {
+        /// Added to probabilities and to sums.
+        eps: f32,
+        /// Normalizations of columns; rows are normalized between them.
+        iterations: u32,
+    },
+    /// DSV4_HC_PRE: residual streams `[n, h, t]` summed by weights `[h, t]`, or by the sigmoid of gates `[n, h, t]` -> `[n, t]`.
+    Dsv4HcPre {
+        /// Factor on the sum.
+        scale: f32,
+        /// Whether operand 1 has gates.
+        gated: bool,
+    },
+    /// DSV4_HC_POST: `x w_to + sum_from mix[to, from] stream_from`, or each stream as it is; operands x `[n, t]`, streams `[n, h, t]`, w
+    /// `[h, t]`, optional mix `[to, from, t]`.
+    Dsv4HcPost,
 }

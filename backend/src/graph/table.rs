@@ -12,6 +12,10 @@ use super::{Array, Binary, Desc, Gate, Op, Rope, Shape, Unary};
 pub enum Family {
     /// Matrix products in any direction.
     Gemm,
+    /// Attention in one sweep over the keys.
+    Attention,
+    /// Products with a matrix that ids pick.
+    Experts,
     /// Each element of the output from the same element of the operands.
     Elementwise,
     /// The same by a function that no other kernel applies to its result.
@@ -36,6 +40,14 @@ pub enum Family {
     CrossEntropy,
     /// Optimizer steps, in place.
     Optimizer,
+    /// Convolutions and the patches that they multiply.
+    Convolution,
+    /// Pools over windows.
+    Pool,
+    /// Recurrences over tokens and triangular solves.
+    Recurrent,
+    /// Weighted sums over heads and residual streams.
+    Mixing,
     /// Operand 0 with a part of it written anew.
     Inset,
 }
@@ -76,8 +88,14 @@ const INDEX: &str = "its result is an index";
 const STEPS: &str = "it is flat wherever it has a derivative";
 const NOTHING: &str = "it has no operands";
 const FUNCTION: &str = "ggml has no rule for it either";
+const FUSED: &str = "it keeps no weights of the keys; attention is trained as products and a softmax";
+const PICKED: &str = "ids pick its matrices, and gradients of picked matrices are not built";
 const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
+const BY_PATCHES: &str = "only convolutions by patches (IM2COL) are trained";
+const RECURRENT: &str = "recurrences are not trained through";
+const INFERENCE: &str = "it is made for inference";
+const BY_PLANES: &str = "only pools of planes (POOL_2D) are trained";
 
 macro_rules! gradient {
     (none $why:ident) => {
@@ -91,6 +109,15 @@ macro_rules! gradient {
 macro_rules! work {
     (product) => {
         Work::Product
+    };
+    (attention) => {
+        Work::Attention
+    };
+    (experts) => {
+        Work::Experts
+    };
+    (windows) => {
+        Work::Windows
     };
     ($each:literal) => {
         Work::Each($each)
@@ -121,6 +148,8 @@ table! {
     // name                 operands family       flops   shape rule         oracle                   gradient      access
     MUL_MAT                 2..=2    Gemm         product mul_mat            gemm::mul_mat            mul_mat       mul_mat;
     OUT_PROD                2..=2    Gemm         product out_prod           gemm::out_prod           out_prod      out_prod;
+    FLASH_ATTN_EXT          3..=5    Attention    attention flash_attn     attention::flash_attn    none(FUSED)   flash_attn;
+    MUL_MAT_ID              3..=3    Experts      experts mul_mat_id       gemm::mul_mat_id         none(PICKED)  mul_mat_id;
     ADD                     2..=2    Elementwise  1       binary             elementwise::binary      add           own;
     SUB                     2..=2    Elementwise  1       binary             elementwise::binary      sub           own;
     MUL                     2..=2    Elementwise  1       binary             elementwise::binary      mul           own;
@@ -196,6 +225,29 @@ table! {
     CROSS_ENTROPY_LOSS      2..=2    CrossEntropy 7       cross_entropy      loss::cross_entropy      cross_entropy cross_entropy;
     CROSS_ENTROPY_LOSS_BACK 3..=3    CrossEntropy 7       cross_entropy_back loss::cross_entropy_back none(SECOND)  cross_entropy_back;
     OPT_STEP_ADAMW          5..=5    Optimizer    15      adamw              optimizer::adamw         none(IN_PLACE) adamw updates 0, 2, 3;
+    IM2COL                  2..=2    Convolution  windows im2col             convolution::im2col      im2col        looked_up;
+    IM2COL_BACK             2..=2    Convolution  windows im2col_back        convolution::im2col_back none(SECOND)  looked_up;
+    IM2COL_3D               2..=2    Convolution  windows im2col_3d          convolution::im2col_3d   none(BY_PATCHES) looked_up;
+    COL2IM_1D               1..=1    Convolution  windows col2im_1d          convolution::col2im_1d   none(BY_PATCHES) looked_up;
+    CONV_2D                 2..=2    Convolution  windows conv_2d            convolution::conv_2d     none(BY_PATCHES) looked_up;
+    CONV_2D_DW              2..=2    Convolution  windows conv_2d_dw         convolution::conv_2d_dw  none(BY_PATCHES) looked_up;
+    CONV_3D                 2..=2    Convolution  windows conv_3d            convolution::conv_3d     none(BY_PATCHES) looked_up;
+    CONV_TRANSPOSE_1D       2..=2    Convolution  windows conv_transpose_1d  convolution::conv_transpose_1d none(BY_PATCHES) looked_up;
+    CONV_TRANSPOSE_2D       2..=2    Convolution  windows conv_transpose_2d  convolution::conv_transpose_2d none(BY_PATCHES) looked_up;
+    POOL_1D                 1..=1    Pool         windows pool               convolution::pool        none(BY_PLANES) looked_up;
+    POOL_2D                 1..=1    Pool         windows pool               convolution::pool        pool_2d       looked_up;
+    POOL_2D_BACK            2..=2    Pool         windows pool_2d_back       convolution::pool_2d_back none(SECOND)  looked_up;
+    SSM_CONV                2..=2    Recurrent    8       ssm_conv           recurrent::ssm_conv      none(RECURRENT) looked_up;
+    SSM_SCAN                7..=7    Recurrent    6       ssm_scan           recurrent::ssm_scan      none(RECURRENT) looked_up;
+    RWKV_WKV6               6..=6    Recurrent    8       rwkv_wkv6          recurrent::rwkv_wkv6     none(RECURRENT) looked_up;
+    RWKV_WKV7               7..=7    Recurrent    10      rwkv_wkv7          recurrent::rwkv_wkv7     none(RECURRENT) looked_up;
+    GATED_LINEAR_ATTN       5..=5    Recurrent    6       gated_linear_attn  recurrent::gated_linear_attn none(RECURRENT) looked_up;
+    GATED_DELTA_NET         6..=6    Recurrent    8       gated_delta_net    recurrent::gated_delta_net none(RECURRENT) looked_up;
+    SOLVE_TRI               2..=2    Recurrent    2       solve_tri          recurrent::solve_tri     none(INFERENCE) looked_up;
+    LIGHTNING_INDEXER       4..=4    Mixing       2       lightning_indexer  mixing::lightning_indexer none(INFERENCE) looked_up;
+    DSV4_HC_COMB            3..=3    Mixing       20      dsv4_hc_comb       mixing::dsv4_hc_comb     none(INFERENCE) looked_up;
+    DSV4_HC_PRE             2..=2    Mixing       2       dsv4_hc_pre        mixing::dsv4_hc_pre      none(INFERENCE) looked_up;
+    DSV4_HC_POST            3..=4    Mixing       8       dsv4_hc_post       mixing::dsv4_hc_post     none(INFERENCE) looked_up;
 }
 
 impl Op {
@@ -204,6 +256,8 @@ impl Op {
         match self {
             Self::MulMat => &MUL_MAT,
             Self::OutProd => &OUT_PROD,
+            Self::FlashAttn(_) => &FLASH_ATTN_EXT,
+            Self::MulMatId => &MUL_MAT_ID,
             Self::Binary(Binary::Add) => &ADD,
             Self::Binary(Binary::Sub) => &SUB,
             Self::Binary(Binary::Mul) => &MUL,
@@ -279,12 +333,35 @@ impl Op {
             Self::CrossEntropyLossBack => &CROSS_ENTROPY_LOSS_BACK,
             Self::ArgMax => &ARGMAX,
             Self::AdamW => &OPT_STEP_ADAMW,
+            Self::Im2Col { .. } => &IM2COL,
+            Self::Im2ColBack { .. } => &IM2COL_BACK,
+            Self::Im2Col3d { .. } => &IM2COL_3D,
+            Self::Col2Im1d { .. } => &COL2IM_1D,
+            Self::Conv2d(_) => &CONV_2D,
+            Self::Conv2dDw(_) => &CONV_2D_DW,
+            Self::Conv3d { .. } => &CONV_3D,
+            Self::ConvTranspose1d { .. } => &CONV_TRANSPOSE_1D,
+            Self::ConvTranspose2d { .. } => &CONV_TRANSPOSE_2D,
+            Self::Pool1d(_) => &POOL_1D,
+            Self::Pool2d(_) => &POOL_2D,
+            Self::Pool2dBack(_) => &POOL_2D_BACK,
+            Self::SsmConv => &SSM_CONV,
+            Self::SsmScan { .. } => &SSM_SCAN,
+            Self::RwkvWkv6 => &RWKV_WKV6,
+            Self::RwkvWkv7 => &RWKV_WKV7,
+            Self::GatedLinearAttn { .. } => &GATED_LINEAR_ATTN,
+            Self::GatedDeltaNet { .. } => &GATED_DELTA_NET,
+            Self::SolveTri => &SOLVE_TRI,
+            Self::LightningIndexer => &LIGHTNING_INDEXER,
+            Self::Dsv4HcComb { .. } => &DSV4_HC_COMB,
+            Self::Dsv4HcPre { .. } => &DSV4_HC_PRE,
+            Self::Dsv4HcPost => &DSV4_HC_POST,
         }
     }
 }
 
 /// The output an op gives for these operands. `asked` is what the node declares: it decides for ops that take their output
-/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack) and must agree with the rule for all others.
+/// from the node (Copy, Pad, Repeat, RepeatBack, GetRowsBack, Im2ColBack, pools) and must agree with the rule for all others.
 pub fn infer(op: &Op, inputs: &[Desc], asked: Option<Desc>) -> Result<Desc, ShapeError> {
     let row = op.row();
     rules::apply(row.name, row.min_operands..=row.max_operands, row.rule, op, inputs, asked)

@@ -125,6 +125,16 @@ impl<'a> Builder<'a> {
         self.grid(&tile, extents).finish(size, groups)
     }
 
+    /// `lanes` neighbouring invocations, a power of two, per texel of the padded box of `over`.
+    pub(super) fn shared_texels(self, over: &Operand, lanes: u32) -> Result<Dispatch, Refusal> {
+        let size = TEXEL_GROUP.max(lanes).min(self.largest_group());
+        let extents = self.texel_box(over);
+        let tile = tile(over, extents);
+        let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        let groups = texels.div_ceil(u64::from(size / lanes));
+        self.grid(&tile, extents).finish(size, groups)
+    }
+
     /// One invocation per position of a box, axis 0 in whatever the shader counts.
     pub(super) fn positions(self, extents: Shape) -> Result<Dispatch, Refusal> {
         let size = TEXEL_GROUP.min(self.largest_group());
@@ -155,6 +165,17 @@ impl<'a> Builder<'a> {
         let size = self.row_group(1, rows.saturating_mul(4));
         let extents = self.texel_box(output);
         self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, 1)
+    }
+
+    /// One workgroup of `size` invocations per position of a box, axis 0 in whatever the shader counts.
+    pub(super) fn blocks(self, size: u32, extents: Shape) -> Result<Dispatch, Refusal> {
+        let most = self.largest_group();
+        if size > most {
+            let rule = format!("a workgroup of {size} invocations, the device has at most {most}");
+            return Err(Refusal(format!("shader {}: {rule}", self.shader)));
+        }
+        let groups: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, groups)
     }
 
     /// The given workgroups of `size` invocations.

@@ -1,11 +1,14 @@
 //! How one op becomes dispatches: one file per op family. Pure; the device is known only through `Limits`.
 
 mod addressing;
+mod attention;
 mod constants;
+mod convolution;
 mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
+mod experts;
 mod functions;
 mod gather;
 mod gemm;
@@ -13,9 +16,12 @@ mod generate;
 mod in_place;
 mod inset;
 mod loss;
+mod mixing;
 mod operand;
 mod optimizer;
 mod places;
+mod pool;
+mod recurrent;
 mod rope;
 mod rotate;
 mod rows;
@@ -170,6 +176,8 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::MulMat | Op::OutProd => gemm::product(call, op),
         Op::Gated(_) => functions::function(call, op),
         Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
+        Op::FlashAttn(ref attention) => attention::flash_attn(call, attention),
+        Op::MulMatId => experts::mul_mat_id(call),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
@@ -205,6 +213,26 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::CrossEntropyLossBack => loss::cross_entropy_back(call),
         Op::ArgMax => rows::arg_max(call),
         Op::AdamW => optimizer::adamw(call),
+        Op::Im2Col { .. }
+        | Op::Im2ColBack { .. }
+        | Op::Im2Col3d { .. }
+        | Op::Col2Im1d { .. }
+        | Op::Conv2d(_)
+        | Op::Conv2dDw(_)
+        | Op::Conv3d { .. }
+        | Op::ConvTranspose1d { .. }
+        | Op::ConvTranspose2d { .. } => convolution::convolution(call, op),
+        Op::Pool1d(ref pool) | Op::Pool2d(ref pool) => pool::pool(call, "pool", pool),
+        Op::Pool2dBack(ref pool) => pool::pool(call, "pool_back", pool),
+        Op::SsmScan { .. } | Op::RwkvWkv6 | Op::RwkvWkv7 | Op::GatedLinearAttn { .. } | Op::GatedDeltaNet { .. } => {
+            recurrent::recurrence(call, op)
+        }
+        Op::SsmConv => recurrent::ssm_conv(call),
+        Op::SolveTri => recurrent::solve_tri(call),
+        Op::LightningIndexer => mixing::lightning_indexer(call),
+        Op::Dsv4HcComb { eps, iterations } => mixing::hc_comb(call, eps, iterations),
+        Op::Dsv4HcPre { scale, gated } => mixing::hc_pre(call, scale, gated),
+        Op::Dsv4HcPost => mixing::hc_post(call),
     }
 }
 

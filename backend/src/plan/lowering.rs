@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
+use crate::graph::{self, Desc, FlashAttn, Inset, Op, Pool, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -245,6 +245,10 @@ impl Key {
             bits.iter_mut().zip(floats).for_each(|(bits, float)| *bits = float.to_bits());
             bits
         };
+        let windows = |window: graph::Window, more: u32| {
+            let [a, b, c, d, e, f, g, h, i] = window.words();
+            [a, b, c, d, e, f, g, h, i, more]
+        };
         let parameters = match *op {
             Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
@@ -257,6 +261,10 @@ impl Key {
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
+            Op::FlashAttn(FlashAttn { scale, max_bias, softcap, mask, sinks }) => {
+                let [scale, bias, cap, ..] = floats(&[scale, max_bias, softcap]);
+                [scale, bias, cap, u32::from(mask), u32::from(sinks), 0, 0, 0, 0, 0]
+            }
             Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
                 [a, b, c, d, 0, 0, 0, 0, 0, 0]
             }
@@ -289,12 +297,26 @@ impl Key {
                     floats(&[freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow]);
                 [mode as u32, n_dims, n_ctx_orig, base, scale, ext, attn, fast, slow, u32::from(back)]
             }
+            Op::Im2Col { window, plane } | Op::Im2ColBack { window, plane } => windows(window, u32::from(plane)),
+            Op::Im2Col3d { window, channels } | Op::Conv3d { window, channels } => windows(window, channels),
+            Op::Conv2d(window) | Op::Conv2dDw(window) => windows(window, 0),
+            Op::SsmScan { snapshots } | Op::GatedDeltaNet { snapshots } => [snapshots, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::GatedLinearAttn { scale } => floats(&[scale]),
+            Op::Dsv4HcComb { eps, iterations } => [eps.to_bits(), iterations, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Dsv4HcPre { scale, gated } => [scale.to_bits(), u32::from(gated), 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Col2Im1d { stride, channels, pad } => [stride, channels, pad, 0, 0, 0, 0, 0, 0, 0],
+            Op::ConvTranspose1d { stride } | Op::ConvTranspose2d { stride } => [stride, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool) => {
+                let Pool { kind, extent: [e0, e1], stride: [s0, s1], pad: [p0, p1] } = pool;
+                [kind as u32, e0, e1, s0, s1, p0, p1, 0, 0, 0]
+            }
             Op::Set(inset) | Op::Acc(inset) | Op::SetRows(inset) => {
                 let Inset { shape: [a, b, c, d], strides: [s, t, u, v], offset } = inset;
                 [a, b, c, d, s, t, u, v, offset, 0]
             }
             Op::MulMat
             | Op::OutProd
+            | Op::MulMatId
             | Op::SiluBack
             | Op::TanhBack
             | Op::GeluBack
@@ -309,7 +331,13 @@ impl Key {
             | Op::CrossEntropyLoss
             | Op::CrossEntropyLossBack
             | Op::ArgMax
-            | Op::AdamW => [0; 10],
+            | Op::AdamW
+            | Op::SsmConv
+            | Op::RwkvWkv6
+            | Op::RwkvWkv7
+            | Op::SolveTri
+            | Op::LightningIndexer
+            | Op::Dsv4HcPost => [0; 10],
         };
         Self(discriminant(op), parameters)
     }

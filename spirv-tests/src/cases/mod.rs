@@ -1,16 +1,22 @@
 //! The table: cases of every op.
 
+mod attention;
+mod convolution;
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod experts;
 mod functions;
 mod fused;
 mod gather;
 mod gemm;
 mod generate;
 mod inset;
+mod mixing;
 mod optimizer;
 mod places;
+mod pool;
+mod recurrent;
 mod repeat;
 mod rope;
 mod rows;
@@ -29,6 +35,8 @@ use crate::Case;
 pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Attention => attention::cases(),
+        Family::Experts => experts::cases(),
         Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
         Family::Function => functions::cases(),
         Family::Copy => [copy::cases(), windows::copies()].concat(),
@@ -41,6 +49,10 @@ pub fn of(family: Family) -> Vec<Case> {
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
         Family::Optimizer => optimizer::cases(),
+        Family::Convolution => convolution::cases(),
+        Family::Pool => pool::cases(),
+        Family::Recurrent => recurrent::cases(),
+        Family::Mixing => mixing::cases(),
         Family::Inset => inset::cases(),
     }
 }
@@ -59,7 +71,19 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Function, Family::Inset, Family::Move, Family::Sample, Family::Generate];
+pub const ESTIMATED: &[Family] = &[
+    Family::Attention,
+    Family::Convolution,
+    Family::Experts,
+    Family::Function,
+    Family::Generate,
+    Family::Inset,
+    Family::Mixing,
+    Family::Move,
+    Family::Pool,
+    Family::Recurrent,
+    Family::Sample,
+];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

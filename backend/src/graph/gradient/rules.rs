@@ -195,6 +195,20 @@ pub(crate) fn get_rows_back(call: &mut Call<'_>) -> Gradient {
     }
 }
 
+/// The kernel lends its extents alone.
+pub(crate) fn im2col(call: &mut Call<'_>) -> Gradient {
+    let Op::Im2Col { window, plane } = call.node.op else { unreachable!("the row belongs to Im2Col") };
+    match call.operand {
+        1 => call.add_as(Op::Im2ColBack { window, plane }, &[call.dy, call.input(0)], call.shape()).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(crate) fn pool_2d(call: &mut Call<'_>) -> Gradient {
+    let Op::Pool2d(pool) = call.node.op else { unreachable!("the row belongs to Pool2d") };
+    call.add(Op::Pool2dBack(pool), &[call.dy, call.input(0)]).map(Some)
+}
+
 /// The labels are data; each of their rows is taken to sum to 1.
 pub(crate) fn cross_entropy(call: &mut Call<'_>) -> Gradient {
     match call.operand {

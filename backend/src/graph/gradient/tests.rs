@@ -2,12 +2,13 @@
 //! elsewhere.
 
 use crate::graph::{
-    Array, Binary, Contents, DType, Desc, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Triangle,
-    Unary, ValueId, elements, eval,
+    Array, Binary, Contents, DType, Desc, FlashAttn, Gate, Graph, Inset, Op, Operand, Pool, PoolKind, ROWS, Rope,
+    RopeMode, Row, Shape, Triangle, Unary, ValueId, Window, elements, eval,
 };
 
 const ADD: Op = Op::Binary(Binary::Add);
 const MUL: Op = Op::Binary(Binary::Mul);
+const ATTENTION: FlashAttn = FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
 
 /// A linear congruence: the tests run the same everywhere.
 struct Random(u64);
@@ -279,6 +280,20 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
         let labels = s.given(DType::F32, Array::from_fn(x.shape, label));
         (s.node(Op::CrossEntropyLoss, &[x, labels]), vec![x])
     });
+    let window = Window { stride: [2, 1, 1], pad: [1, 0, 0], dilation: [1, 2, 1] };
+    for (plane, kernel, image) in [(true, [3, 2, 2, 4], [5, 4, 2, 2]), (false, [3, 4, 5, 1], [6, 4, 2, 1])] {
+        example(&|s| {
+            let (kernel, image) = (s.float(kernel), s.float(image));
+            (s.node(Op::Im2Col { window, plane }, &[kernel, image]), vec![image])
+        });
+    }
+    for kind in [PoolKind::Max, PoolKind::Average] {
+        example(&|s| {
+            let x = s.float([5, 4, 2, 1]);
+            let pool = Pool { kind, extent: [3, 2], stride: [2, 1], pad: [1, 1] };
+            (s.node_as(Op::Pool2d(pool), &[x], [3, 5, 2, 1]), vec![x])
+        });
+    }
     examples
 }
 
@@ -400,6 +415,12 @@ fn ops_without_a_gradient_say_why() {
         (Op::SoftMaxBack { scale }, 2, second),
         (Op::CrossEntropyLossBack, 3, second),
         (Op::ArgMax, 1, "its result is an index"),
+        (
+            Op::FlashAttn(ATTENTION),
+            3,
+            "it keeps no weights of the keys; attention is trained as products and a softmax",
+        ),
+        (Op::MulMatId, 3, "ids pick its matrices, and gradients of picked matrices are not built"),
         (Op::AdamW, 5, "it updates its operands in place"),
     ];
     let steps = [Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
@@ -427,6 +448,12 @@ fn ops_without_a_gradient_say_why() {
             }
             Op::CrossEntropyLossBack => {
                 inputs[0] = s.float([1; 4]);
+                s.node(op, &inputs).value
+            }
+            Op::MulMatId => {
+                inputs[2] = s.ids(3, 1);
+                inputs[1] = s.float([4, 1, 3, 1]);
+                inputs[2] = inputs[2].reshape([1, 3, 1, 1]).unwrap();
                 s.node(op, &inputs).value
             }
             _ => s.node(op, &inputs).value,

@@ -1,14 +1,24 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
+mod attention;
+mod convolution;
+mod gather;
 mod insets;
+mod mixing;
 mod places;
+mod recurrent;
+
+pub(super) use attention::*;
+pub(super) use convolution::*;
+pub(super) use gather::*;
+pub(super) use insets::*;
+pub(super) use mixing::*;
+pub(super) use places::*;
+pub(super) use recurrent::*;
 
 use std::ops::RangeInclusive;
 
 use super::{DType, Desc, Op, Shape};
-
-pub(super) use insets::*;
-pub(super) use places::*;
 
 /// What a [`ShapeError`] speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,26 +295,6 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
         return call.refuse(Site::Output, format!("{:?} must have as many elements as {:?}", output.shape, x.shape));
     }
     Ok(output)
-}
-
-pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    // A table of integers keeps its type.
-    let dtype = if call.inputs[0].dtype == DType::I32 { DType::I32 } else { DType::F32 };
-    if dtype == DType::F32 {
-        call.dtype(0, WEIGHTS)?;
-    }
-    call.matrix(0)?;
-    Ok(Desc { dtype, shape: [call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1] })
-}
-
-pub(super) fn get_rows_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.dtype(0, &[DType::F32])?;
-    call.matrix(0)?;
-    let (dy, output) = (call.shape(0), call.asked()?.shape);
-    if call.vector(1, DType::I32)? != dy[1] {
-        return call.refuse(Site::Operand(1), format!("must have one id for each of the {} rows of operand 0", dy[1]));
-    }
-    Ok(Desc::f32([dy[0], output[1], 1, 1]))
 }
 
 pub(super) fn cross_entropy(call: &Call<'_>) -> Result<Desc, ShapeError> {

@@ -239,6 +239,8 @@ pub(super) fn is_root(node: &Node) -> bool {
         Family::Rows => node.op != Op::ArgMax,
         Family::Elementwise
         | Family::Function
+        | Family::Attention
+        | Family::Experts
         | Family::Copy
         | Family::Move
         | Family::Sample
@@ -246,6 +248,10 @@ pub(super) fn is_root(node: &Node) -> bool {
         | Family::Gather
         | Family::CrossEntropy
         | Family::Optimizer
-        | Family::Inset => false,
+        | Family::Inset
+        | Family::Convolution
+        | Family::Pool
+        | Family::Recurrent
+        | Family::Mixing => false,
     }
 }

@@ -1,8 +1,11 @@
 //! ggml's ops as ours: parameter words, which sources are operands. Pure.
 
+mod attention;
+mod convolution;
 mod functions;
 mod numbers;
 mod places;
+mod recurrent;
 
 pub use numbers::check_numbers;
 
@@ -103,6 +106,8 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         RMS_NORM_BACK => (Op::RmsNormBack { eps: float(0) }, all(2)),
         MUL_MAT => (Op::MulMat, all(2)),
         OUT_PROD => (Op::OutProd, all(2)),
+        FLASH_ATTN_EXT => attention::flash_attn(params, &has),
+        MUL_MAT_ID => (Op::MulMatId, all(3)),
         GET_ROWS => (Op::GetRows, all(2)),
         GET_ROWS_BACK => (Op::GetRowsBack, all(2)),
         SOFT_MAX => {
@@ -121,6 +126,19 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         CROSS_ENTROPY_LOSS_BACK => (Op::CrossEntropyLossBack, all(3)),
         ARGMAX => (Op::ArgMax, all(1)),
         OPT_STEP_ADAMW => (Op::AdamW, all(5)),
+        IM2COL | IM2COL_BACK | IM2COL_3D | COL2IM_1D | CONV_2D | CONV_2D_DW | CONV_3D | CONV_TRANSPOSE_1D
+        | CONV_TRANSPOSE_2D | POOL_1D | POOL_2D | POOL_2D_BACK => {
+            let mapped = convolution::map(op, params)?;
+            let operands = mapped.row().max_operands;
+            (mapped, all(operands))
+        }
+        SSM_CONV | SSM_SCAN | RWKV_WKV6 | RWKV_WKV7 | GATED_LINEAR_ATTN | GATED_DELTA_NET | SOLVE_TRI
+        | LIGHTNING_INDEXER | DSV4_HC_COMB | DSV4_HC_PRE | DSV4_HC_POST => {
+            let mapped = recurrent::map(op, params)?;
+            // Without mixing, streams stay as they are.
+            let operands = if op == DSV4_HC_POST && !has(3) { 3 } else { mapped.row().max_operands };
+            (mapped, all(operands))
+        }
         _ => return Err("the op is not supported".into()),
     };
     let missing = mapped.1.iter().find_map(|pick| {
@@ -242,6 +260,6 @@ mod tests {
         assert!(reason(ROPE, &[(1, -1)], 2).contains("n_dims"));
         assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
-        assert!(reason(74, &[], 4).contains("not supported"));
+        assert!(reason(MAP_CUSTOM1, &[], 4).contains("not supported"));
     }
 }

@@ -1,0 +1,197 @@
+//! test-backend-ops: its cases in pieces, each by a process of its own. A case that ends or hangs the process fails, and the rest goes on.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use super::cases::{Listing, Piece};
+use super::parse::{Reader, device_line};
+use super::process::{self, End};
+use super::state::State;
+use super::{Mode, Session, program};
+use crate::report::{Outcome, Verdict};
+
+/// Time between two lines of progress.
+const PROGRESS: Duration = Duration::from_secs(30);
+
+/// Runs the cases that have no verdict yet; how many are left because the time was over.
+///
+/// # Errors
+/// A device or an op that is not there; programs that do not start; a state that cannot be written.
+pub fn run(session: &Session, state: &mut State) -> anyhow::Result<usize> {
+    check_device(session)?;
+    let arguments = session.arguments;
+    let text = list(session)?;
+    let listing = Listing::parse(&text, reader(arguments.mode));
+    let listing = listing.select(&arguments.op, arguments.shard).map_err(anyhow::Error::msg)?;
+    if arguments.mode == Mode::Support {
+        return answers(&text, &listing, state);
+    }
+    let pieces = listing.pieces(|name| state.has(name), arguments.piece);
+    let total = listing.len();
+    eprintln!("conformance: {total} cases, {} processes to run", pieces.len());
+    let work = Work {
+        session,
+        queue: Mutex::new(pieces.into()),
+        state: Mutex::new(state),
+        total,
+        told: Mutex::new(Instant::now()),
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(|| work.until_done())).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })?;
+    let state = work.state.into_inner().expect("no worker panicked");
+    Ok(listing.pieces(|name| state.has(name), usize::MAX).iter().map(|piece| piece.0.len()).sum())
+}
+
+/// What the workers share.
+struct Work<'a> {
+    session: &'a Session<'a>,
+    queue: Mutex<VecDeque<Piece>>,
+    state: Mutex<&'a mut State>,
+    total: usize,
+    told: Mutex<Instant>,
+}
+
+const LOCK: &str = "no worker panicked";
+
+impl Work<'_> {
+    fn until_done(&self) -> anyhow::Result<()> {
+        loop {
+            let Some(piece) = self.queue.lock().expect(LOCK).pop_front() else { return Ok(()) };
+            if self.session.clock.stop.is_some_and(|stop| stop <= Instant::now()) {
+                return Ok(());
+            }
+            self.run(piece)?;
+        }
+    }
+
+    /// Runs a piece, again after each case that ends the process.
+    fn run(&self, mut piece: Piece) -> anyhow::Result<()> {
+        loop {
+            let mut reader = reader(self.session.arguments.mode);
+            let mut verdicts = Vec::new();
+            let mut written = Ok(());
+            let ran = process::run(
+                &mut self.session.ops(&self.session.arguments.backend, &piece.filter()),
+                self.session.clock,
+                |line| {
+                    if let Some((name, verdict)) = reader.verdict(line) {
+                        verdicts.push((name.clone(), verdict.clone()));
+                        written = std::mem::replace(&mut written, Ok(())).and_then(|()| self.record(&name, verdict));
+                    }
+                },
+            )?;
+            written?;
+            if ran.end == End::Stopped {
+                return Ok(());
+            }
+            let culprit = reader.open().or_else(|| piece.next(&verdicts)).map(str::to_owned);
+            match (culprit, ran.trouble()) {
+                (None, None) => return Ok(()),
+                (Some(name), trouble) => {
+                    let trouble = trouble.unwrap_or_else(|| "the program gave no verdict".to_owned());
+                    self.record(&name, Verdict::new(Outcome::Failed, trouble))?;
+                }
+                // Every case has its verdict, but the process did not end well.
+                (None, Some(trouble)) => {
+                    let last = piece.0.last().context("a piece has cases")?;
+                    self.record(last, Verdict::new(Outcome::Failed, format!("behind it, {trouble}")))?;
+                }
+            }
+            match piece.without(|name| self.state.lock().expect(LOCK).has(name)) {
+                Some(rest) => piece = rest,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn record(&self, name: &str, mut verdict: Verdict) -> anyhow::Result<()> {
+        if verdict.outcome == Outcome::Failed && self.session.arguments.mode == Mode::Grad && !self.cpu_passes(name)? {
+            verdict = Verdict::new(Outcome::Skipped, format!("fails on the CPU too: {}", verdict.detail));
+        }
+        let mut state = self.state.lock().expect(LOCK);
+        if verdict.outcome == Outcome::Failed {
+            eprintln!("failed: {name}: {}", verdict.detail);
+        }
+        state.record(name, verdict)?;
+        let mut told = self.told.lock().expect(LOCK);
+        if told.elapsed() >= PROGRESS {
+            *told = Instant::now();
+            let n = state.report().total();
+            let done = n.passed + n.skipped + n.unsupported + n.failed;
+            eprintln!("conformance: {done} of {} cases, {} failed", self.total, n.failed);
+        }
+        Ok(())
+    }
+
+    fn cpu_passes(&self, name: &str) -> anyhow::Result<bool> {
+        let mut reader = reader(self.session.arguments.mode);
+        let mut passed = false;
+        let ran = process::run(&mut self.session.ops("CPU", name), self.session.clock, |line| {
+            passed |= reader.verdict(line).is_some_and(|(_, verdict)| verdict.outcome == Outcome::Passed);
+        })?;
+        Ok(passed && ran.trouble().is_none())
+    }
+}
+
+impl Session<'_> {
+    /// The program on a device, over the cases of a filter.
+    fn ops(&self, backend: &str, filter: &str) -> Command {
+        let mut command = program(&self.programs.ops());
+        command.env("GGML_BACKEND_PATH", &self.plugin);
+        command.args([self.arguments.mode.name(), "-b", backend, "-o", filter]);
+        command
+    }
+}
+
+fn reader(mode: Mode) -> Reader {
+    if mode == Mode::Grad { Reader::of_gradients() } else { Reader::of_results() }
+}
+
+/// A run that names the cases of the mode. One process asks for all support; graphs of several ops are left out there.
+fn list(session: &Session) -> anyhow::Result<String> {
+    match session.arguments.mode {
+        Mode::Support => output(&mut session.ops(&session.arguments.backend, ".")),
+        mode => output(program(&session.programs.list()).args([mode.name(), "-b", "CPU"])),
+    }
+}
+
+/// Takes what the device said when it was asked for all of its support.
+fn answers(text: &str, listing: &Listing, state: &mut State) -> anyhow::Result<usize> {
+    let mut reader = reader(Mode::Support);
+    for (name, verdict) in text.lines().filter_map(|line| reader.verdict(line)) {
+        if listing.has(&name) {
+            state.record(&name, verdict)?;
+        }
+    }
+    Ok(0)
+}
+
+/// Asks for an op that no suite has.
+fn check_device(session: &Session) -> anyhow::Result<()> {
+    let text = output(&mut session.ops(&session.arguments.backend, "NO_SUCH_OP"))?;
+    let devices: Vec<&str> = text.lines().filter_map(device_line).collect();
+    let (wanted, plugin) = (&session.arguments.backend, Path::new(&session.plugin));
+    let found = devices.iter().any(|device| device == wanted);
+    ensure!(found, "'{}' has no device {wanted}; there are {}", plugin.display(), devices.join(", "));
+    Ok(())
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().with_context(|| format!("{name} does not start"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{name} ended by {}: {}",
+        output.status,
+        errors.lines().last().unwrap_or_default()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,4 +1,4 @@
-// Two views side by side along an axis, as words or halves; one invocation per texel.
+// Two views of one plain dtype side by side along an axis; one invocation per texel.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -52,13 +52,30 @@ bool of_second(inout uvec4 i) {
 QUAD(vec4, halves, load4, load)
 QUAD(ivec4, words, load4i, loadi)
 
+// An element of D as the two words of an I64; nothing beyond the extents.
+uvec2 long_words(uint i0, uint i1, uint i2, uint i3) {
+    uvec4 i = uvec4(i0, i1, i2, i3);
+    if (i0 >= D_n0) {
+        return uvec2(0u);
+    }
+    return of_second(i) ? B_load_words(i.x, i.y, i.z, i.w) : A_load_words(i.x, i.y, i.z, i.w);
+}
+
 void main() {
     Position p;
     if (!texel_position(p)) {
         return;
     }
     bool inside = D_inside(p.i1, p.i2, p.i3);
-    if (D_dtype != DTYPE_F16) {
+    if (D_dtype == DTYPE_I64) {
+        uvec4 v = uvec4(0u);
+        if (inside) {
+            v = uvec4(long_words(2u * p.c, p.i1, p.i2, p.i3), long_words(2u * p.c + 1u, p.i1, p.i2, p.i3));
+        }
+        D_store2l(p.c, p.i1, p.i2, p.i3, v);
+        return;
+    }
+    if (D_dtype == DTYPE_F32 || D_dtype == DTYPE_I32) {
         ivec4 v = ivec4(0);
         if (inside && 4u * p.c < D_n0) {
             v = words(p.c, p.i1, p.i2, p.i3);

@@ -108,6 +108,6 @@ impl Case {
         let Desc { dtype, shape } = self.desc(self.node().output);
         let held = oracle(&self.node().op, inputs, shape);
         // What becomes an integer is cut.
-        if dtype == DType::I32 { held.iter().map(|held| held.map(f64::trunc)).collect() } else { held }
+        if dtype.is_integer() { held.iter().map(|held| held.map(f64::trunc)).collect() } else { held }
     }
 }

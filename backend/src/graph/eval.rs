@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Array, DType, Graph, GraphError, Kind, Node, Operand, ValueId, oracle};
+use super::{Array, Graph, GraphError, Kind, Node, Operand, ValueId, oracle};
 
 /// What values hold.
 pub type Contents = HashMap<ValueId, Array>;
@@ -29,7 +29,7 @@ impl Node {
     pub fn step(&self, graph: &Graph, contents: &mut Contents) {
         let output = &graph.values[self.output.index()];
         let mut results = oracle(&self.op, &self.shown(contents), output.shape);
-        if output.dtype == DType::I32 {
+        if output.dtype.is_integer() {
             results.iter_mut().for_each(|held| *held = held.map(f64::trunc));
         }
         contents.extend(self.written().iter().copied().zip(results));
@@ -67,7 +67,7 @@ pub fn eval(graph: &Graph, mut contents: Contents) -> Result<Contents, GraphErro
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, Op, Unary};
+    use super::super::{Binary, DType, Op, Unary};
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);

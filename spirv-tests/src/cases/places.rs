@@ -15,6 +15,10 @@ pub fn moves() -> Vec<Case> {
     }
     // Quads of the first operand stay quads.
     cases.push(concat(DType::F32, [12, 5, 1, 1], 5, 0, Fill::Floats(3.0)));
+    for axis in [0, 2] {
+        cases.push(concat(DType::BF16, [11, 5, 3, 1], 7, axis, Fill::Integers));
+        cases.push(concat(DType::I64, [11, 5, 3, 1], 7, axis, Fill::Ids(1 << 20)));
+    }
     let mut s = Setup::new();
     let a = s.f32([7, 5, 1, 1], Fill::Floats(3.0)).transpose();
     let b = s.f32([9, 7, 1, 1], Fill::Floats(3.0)).slice(0, 3, 5).expect("columns 3..8 of 9");

@@ -170,8 +170,8 @@ impl Call<'_> {
     }
 }
 
-/// What is moved as it is, and converted into each other.
-const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::I32];
+/// What is moved as it is.
+const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::I32, DType::I64];
 
 /// Types that kernels decode: what weights are stored in.
 const WEIGHTS: &[DType] = &[

@@ -1,4 +1,4 @@
-// Rows of a table (A, of any type that is no integer, or I32 to I32) by index (B, I32); one invocation per output texel. An index outside the table
+// Rows of a table (A, any dtype) by index (B, I32); one invocation per output texel. An index outside the table
 // gives a row of zeros.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -26,19 +26,15 @@ void main() {
     if (!texel_position(p)) {
         return;
     }
-    vec4 v = vec4(0.0);
-    ivec4 words = ivec4(0);
+    bool picked = false;
+    uint row = 0u;
     if (4u * p.c < D_n0 && D_inside(p.i1, p.i2, p.i3)) {
-        uint row = uint(B_loadi(p.i1, p.i2, p.i3, 0u));
-        if (row < A_n1 && A_dtype == DTYPE_I32) {
-            words = A_load4i(p.c, row, p.i2, p.i3);
-        } else if (row < A_n1) {
-            v = A_load4(p.c, row, p.i2, p.i3);
-        }
+        row = uint(B_loadi(p.i1, p.i2, p.i3, 0u));
+        picked = row < A_n1;
     }
-    if (A_dtype == DTYPE_I32) {
-        D_store4i(p.c, p.i1, p.i2, p.i3, words);
+    if (D_dtype == DTYPE_I32) {
+        D_store4i(p.c, p.i1, p.i2, p.i3, picked ? A_load4i(p.c, row, p.i2, p.i3) : ivec4(0));
     } else {
-        D_store4(p.c, p.i1, p.i2, p.i3, v);
+        D_store4(p.c, p.i1, p.i2, p.i3, picked ? A_load4(p.c, row, p.i2, p.i3) : vec4(0.0));
     }
 }

@@ -5,6 +5,10 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod attention;
+mod functions;
+mod samples;
+
 use fblayout::graph::{Array, Binary, DType, Op, Rope, RopeMode, Unary, oracle, rope_frequencies};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
@@ -61,6 +65,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
     let one = match op {
         Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
         Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1]),
+        Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
+        Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out),
         Op::Binary(kind) => binary(*kind, inputs, out),
         &Op::Scale { scale, bias } => {
             inputs[0].map(|x| 2.0 * U * ((x * f64::from(scale)).abs() + f64::from(bias).abs()))
@@ -73,6 +79,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Unary(Unary::Gelu) => {
             inputs[0].zip(out, |x, y| (gelu_gate_error(x) + 2.0 * U) * y.abs() + FLUSH * (1.0 + x.abs()))
         }
+        &Op::Unary(kind) => inputs[0].zip(out, |x, y| functions::value(kind, x, y)),
+        &Op::Gated(gate) => functions::gated(gate, inputs, out),
         Op::SiluBack => silu_back(inputs),
         Op::TanhBack => {
             // The square's rounding is relative to the square; the difference and the product round once each.
@@ -101,6 +109,12 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
         Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
         Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } | Op::ArgMax => out.map(|_| 0.0),
+        Op::Concat { .. } | Op::PadCircular { .. } | Op::PadReflect { .. } | Op::Roll { .. } => out.map(|_| 0.0),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) | Op::Fill { .. } => out.map(|_| 0.0),
+        &Op::Upscale { sampling, .. } => samples::upscale(sampling, &inputs[0], out),
+        // One product, one sum.
+        &Op::Arange { start, .. } => out.map(|y| U * (2.0 * y.abs() + f64::from(start).abs())),
+        &Op::TimestepEmbedding { max_period } => samples::timestep(max_period, &inputs[0], out),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
         // A product of scales and quant has no more than 24 bits (Q6_K: 11 + 8 + 5, IQ4_XS: 11 + 5 + 7 and signs) and is exact; a minimum
         // is added with one rounding.
@@ -125,9 +139,11 @@ fn integers(array: &Array) -> bool {
 /// Sums of products: `(k + 2) U` relative to the sum of magnitudes, with two roundings for decoding. Sums of integers are exact
 /// as long as the magnitudes stay below 2^24.
 fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32) -> Array {
-    let absolute = [magnitude(&inputs[0], dtype), inputs[1].map(f64::abs)];
+    let mut absolute = inputs.to_vec();
+    absolute[0] = magnitude(&inputs[0], dtype);
+    absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
-    if inputs.iter().all(integers) && bound.data.iter().all(|&b| b < 1.0 / U) {
+    if inputs[..2].iter().all(integers) && bound.data.iter().all(|&b| b < 1.0 / U) {
         return out.map(|_| 0.0);
     }
     bound.map(|b| (f64::from(k) + 2.0) * U * b + FLUSH * f64::from(k))

@@ -31,8 +31,23 @@ fn gemm_in_images() {
 }
 
 #[test]
+fn attention() {
+    assert_family(Family::Attention);
+}
+
+#[test]
+fn experts() {
+    assert_family(Family::Experts);
+}
+
+#[test]
 fn elementwise() {
     assert_family(Family::Elementwise);
+}
+
+#[test]
+fn functions() {
+    assert_family(Family::Function);
 }
 
 #[test]
@@ -69,6 +84,21 @@ fn rows() {
 #[test]
 fn rope() {
     assert_family(Family::Rope);
+}
+
+#[test]
+fn moves() {
+    assert_family(Family::Move);
+}
+
+#[test]
+fn samples() {
+    assert_family(Family::Sample);
+}
+
+#[test]
+fn generated() {
+    assert_family(Family::Generate);
 }
 
 #[test]

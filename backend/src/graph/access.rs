@@ -69,6 +69,21 @@ pub(super) fn out_prod(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     reduced(inputs, 1)
 }
 
+/// Operands q, k, v, perhaps a mask and sinks: rows of q and k, all keys. The output's axes are in another order.
+pub(super) fn flash_attn(inputs: &[Shape], _: &Shape) -> Vec<Access> {
+    let along = |axes: [usize; 2]| Access::Along(Axes::of(|a| axes.contains(&a)));
+    let mut accesses = vec![Access::Elsewhere; inputs.len() + 1];
+    accesses[..3].copy_from_slice(&[along([0, 0]), along([0, 1]), along([1, 1])]);
+    accesses[inputs.len()] = Access::Own;
+    accesses
+}
+
+/// Operands a, b, ids; the matrix is looked up.
+pub(super) fn mul_mat_id(_: &[Shape], _: &Shape) -> Vec<Access> {
+    let row = Access::Along(Axes::of(|a| a == 0));
+    vec![Access::Elsewhere, row, Access::Elsewhere, Access::Own]
+}
+
 pub(super) fn arg_max(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     reduced(inputs, 0)
 }

@@ -10,6 +10,12 @@ pub(super) fn indices(shape: &Shape) -> impl Iterator<Item = [u32; 4]> + use<> {
     })
 }
 
+/// Indices along axes 1, 2, 3 of a row, which is numbered in linear order.
+pub(super) fn row_index(row: usize, shape: &Shape) -> [u32; 3] {
+    let (n1, n2) = (shape[1] as usize, shape[2] as usize);
+    [row % n1, row / n1 % n2, row / (n1 * n2)].map(|i| i as u32)
+}
+
 /// A dense array in linear order, axis 0 innermost; integers are held as f64 too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {

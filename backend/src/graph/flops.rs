@@ -7,6 +7,10 @@ use super::{Desc, Op, elements};
 pub(super) enum Work {
     /// A multiplication and an addition for every term of every sum of a matrix product.
     Product,
+    /// The products of attention: each query with each key, and with each value.
+    Attention,
+    /// A product for every id.
+    Experts,
     /// This many operations for every element of the largest operand; a transcendental function counts as one.
     Each(u32),
 }
@@ -17,7 +21,9 @@ pub fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
     match (op.row().work, inputs) {
         // Each element of b meets each of the m values it is multiplied with.
         (Work::Product, [_, b, ..]) => 2 * elements(&b.shape) * u64::from(output.shape[0]),
-        (Work::Product, _) => 0,
+        (Work::Attention, [q, k, ..]) => 2 * (elements(&q.shape) + elements(&output.shape)) * u64::from(k.shape[1]),
+        (Work::Experts, [a, ..]) => 2 * elements(&output.shape) * u64::from(a.shape[0]),
+        (Work::Product | Work::Attention | Work::Experts, _) => 0,
         (Work::Each(n), _) => u64::from(n) * largest,
     }
 }
@@ -25,7 +31,7 @@ pub fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Binary, DType, infer};
+    use crate::graph::{Binary, DType, FlashAttn, infer};
 
     #[test]
     fn products_count_two_per_term() {
@@ -36,6 +42,22 @@ mod tests {
         let (op, a, b) = (Op::OutProd, Desc::f32([10, 64, 1, 1]), Desc::f32([7, 64, 1, 1]));
         let out = infer(&op, &[a, b], None).unwrap();
         assert_eq!(flops(&op, &[a, b], out), 2 * 64 * 10 * 7);
+    }
+
+    #[test]
+    fn attention_counts_both_of_its_products() {
+        let op = Op::FlashAttn(FlashAttn { scale: 1.0, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false });
+        let (q, k, v) = (Desc::f32([64, 5, 9, 2]), Desc::f32([64, 7, 3, 2]), Desc::f32([32, 7, 3, 2]));
+        let out = infer(&op, &[q, k, v], None).unwrap();
+        assert_eq!(flops(&op, &[q, k, v], out), 2 * (64 + 32) * 7 * 5 * 9 * 2);
+    }
+
+    #[test]
+    fn a_product_for_every_id_is_counted() {
+        let (a, b) = (Desc::f32([64, 10, 8, 1]), Desc::f32([64, 1, 5, 1]));
+        let ids = Desc { dtype: DType::I32, shape: [3, 5, 1, 1] };
+        let out = infer(&Op::MulMatId, &[a, b, ids], None).unwrap();
+        assert_eq!(flops(&Op::MulMatId, &[a, b, ids], out), 2 * 64 * 10 * 3 * 5);
     }
 
     #[test]

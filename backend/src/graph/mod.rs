@@ -30,7 +30,7 @@ pub use dtype::{DType, Form, TILE_SLOTS};
 pub use eval::{Contents, eval};
 pub use flops::flops;
 pub use gradient::Gradients;
-pub use op::{Binary, Inset, Op, Rope, RopeMode, Unary};
+pub use op::{Binary, FlashAttn, Gate, Inset, Op, Rope, RopeMode, Sampling, Triangle, Unary};
 pub use operand::{Operand, ViewError};
 pub use oracle::rope_frequencies;
 pub use rules::{ShapeError, Site};

@@ -54,6 +54,37 @@ impl Rope {
     }
 }
 
+/// Parameters of attention, as ggml's `ggml_flash_attn_ext`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlashAttn {
+    /// Factor on the scores.
+    pub scale: f32,
+    /// ALiBi: the mask of each head is scaled by a slope of its own if this is positive, see [`FlashAttn::slope`].
+    pub max_bias: f32,
+    /// Scores are bounded to this magnitude by a hyperbolic tangent, before the mask is added; 0 leaves them as they are.
+    pub softcap: f32,
+    /// Whether there is a mask, operand 3.
+    pub mask: bool,
+    /// Whether there are sinks, the last operand.
+    pub sinks: bool,
+}
+
+impl FlashAttn {
+    /// Factor on the mask of a head.
+    pub fn slope(&self, head: u32, heads: u32) -> f64 {
+        if self.max_bias <= 0.0 {
+            return 1.0;
+        }
+        let half = 1 << heads.ilog2();
+        let step = -f64::from(self.max_bias) / f64::from(half);
+        if head < half {
+            (step * f64::from(head + 1)).exp2()
+        } else {
+            (step / 2.0 * f64::from(2 * (head - half) + 1)).exp2()
+        }
+    }
+}
+
 /// Where a smaller tensor lies among the elements of another, counted in that one's linear order: element `(i0, i1, i2, i3)` is element
 /// `offset + sum(i * strides)`. No element is met twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +126,7 @@ pub enum Binary {
 }
 
 /// Elementwise ops of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unary {
     /// x * sigmoid(x)
     Silu,
@@ -109,6 +140,119 @@ pub enum Unary {
     Tanh,
     /// GELU by its tanh approximation: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
     Gelu,
+    /// |x|
+    Abs,
+    /// -1, 0 or 1
+    Sgn,
+    /// 1 above 0, else 0
+    Step,
+    /// x above 0, else `exp(x) - 1`
+    Elu,
+    /// x above 0, else 0
+    Relu,
+    /// `1 / (1 + exp(-x))`
+    Sigmoid,
+    /// GELU by a sigmoid: `x sigmoid(1.702 x)`
+    GeluQuick,
+    /// `x` times its [`Unary::HardSigmoid`]
+    HardSwish,
+    /// `(x + 3) / 6` within 0 and 1
+    HardSigmoid,
+    /// exponential
+    Exp,
+    /// `exp(x) - 1`
+    Expm1,
+    /// `log(1 + exp(x))`
+    Softplus,
+    /// GELU as it is defined: `x / 2 (1 + erf(x / sqrt(2)))`
+    GeluErf,
+    /// `alpha_p x^2 + beta x` above 0, else `alpha_n (exp(min(x, eps)) - 1 - x) + beta x`; the parameters are those that ggml's
+    /// builder stores.
+    XIelu {
+        /// Factor of the exponential.
+        alpha_n: f32,
+        /// Factor of the square.
+        alpha_p: f32,
+        /// Slope at 0.
+        beta: f32,
+        /// Greatest exponent.
+        eps: f32,
+    },
+    /// Greatest integer that is not above x.
+    Floor,
+    /// Least integer that is not below x.
+    Ceil,
+    /// Nearest integer, halves away from 0.
+    Round,
+    /// The integer part.
+    Trunc,
+    /// natural logarithm
+    Log,
+    /// sine of an angle in radians
+    Sin,
+    /// cosine of an angle in radians
+    Cos,
+    /// x within two bounds
+    Clamp {
+        /// Lower bound.
+        min: f32,
+        /// Upper bound.
+        max: f32,
+    },
+    /// x above 0, else `slope x`
+    LeakyRelu {
+        /// Slope below 0.
+        slope: f32,
+    },
+}
+
+/// Gated units other than SwiGLU and GEGLU: operands gate g and up u.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gate {
+    /// `relu(g) u`
+    ReGlu,
+    /// `gelu(g) u` with [`Unary::GeluErf`]
+    GeGluErf,
+    /// `gelu(g) u` with [`Unary::GeluQuick`]
+    GeGluQuick,
+    /// `g sigmoid(alpha g) (1 + u)`, g at most the limit, u within the limit on either side
+    SwiGluOai {
+        /// Factor within the sigmoid.
+        alpha: f32,
+        /// Bound of the operands.
+        limit: f32,
+    },
+    /// `silu(g) u`, g at most the limit, u within the limit on either side
+    SwiGluClamp {
+        /// Bound of the operands.
+        limit: f32,
+    },
+}
+
+/// How a tensor is sampled at other extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sampling {
+    /// The element at or before the place.
+    Nearest,
+    /// Linear between neighbours along axes 0 and 1.
+    Bilinear,
+    /// The mean under a triangle as wide as two steps along axes 0 and 1, of the coarser of both grids.
+    Antialiased,
+    /// Cubic convolution along axes 0 and 1 with a = -0.75.
+    Bicubic,
+}
+
+/// Which elements of a square matrix are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Triangle {
+    /// Those above the diagonal, and the diagonal.
+    UpperDiagonal,
+    /// Those above the diagonal: axis 0 beyond axis 1.
+    Upper,
+    /// Those below the diagonal, and the diagonal.
+    LowerDiagonal,
+    /// Those below the diagonal.
+    Lower,
 }
 
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
@@ -118,6 +262,14 @@ pub enum Op {
     MulMat,
     /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
     OutProd,
+    /// FLASH_ATTN_EXT: `softmax(scale q k + slope mask) v` per query and head. Operands q `[hsk, n, heads, b]`, k `[hsk, kv, ..]`,
+    /// v `[hsv, kv, ..]`, whose heads and batches are shared by as many neighbours of q's as it takes; then, where there are, a mask
+    /// `[>= kv, >= n, ..]` (F16 or F32), which repeats over heads and batches by modulo, and sinks `[heads]`: logits of one more
+    /// key without a value. Gives `[hsv, heads, n, b]`; a query that sees nothing gives zeros. k and v may be F32, F16, Q8_0, Q4_1.
+    FlashAttn(FlashAttn),
+    /// MUL_MAT_ID: `dst[m, i, t] = sum_k a[k, m, ids[i, t]] b[k, i, t]`. Operands a `[k, m, experts]` of `MulMat`'s types,
+    /// b `[k, used or fewer that repeat, tokens]`, ids I32 `[used, tokens]`; an id that names no expert gives zeros.
+    MulMatId,
     /// Elementwise of two operands.
     Binary(Binary),
     /// `x * scale + bias`
@@ -139,6 +291,8 @@ pub enum Op {
     SwiGlu,
     /// Split GEGLU: `gelu(gate) * up`, with Gelu's approximation.
     GeGlu,
+    /// Another split gated unit.
+    Gated(Gate),
     /// `x / sqrt(mean(x^2) + eps)` along axis 0.
     RmsNorm {
         /// Added to the mean square.
@@ -180,7 +334,66 @@ pub enum Op {
     /// SET_ROWS: operands base, rows, ids `[r]` (I32 or I64, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
     /// row `ids[i]` of the inset. An id that is no row is left out; of equal ids one row remains.
     SetRows(Inset),
-    /// GET_ROWS: operands table `[n, rows]` of any type but I64, ids I32 `[r]` -> F32 `[n, r]`, or I32 of I32.
+    /// Operands a, b of one plain dtype, side by side along an axis.
+    Concat {
+        /// The axis.
+        axis: u32,
+    },
+    /// The operand repeated without end: element i of the output is element `i - before` modulo the extents.
+    PadCircular {
+        /// Elements of the output before the operand, per axis.
+        before: Shape,
+    },
+    /// The operand mirrored at both ends of axis 0, its first and last elements once.
+    PadReflect {
+        /// Elements of the output before the operand.
+        before: u32,
+    },
+    /// The elements moved along every axis, round its end.
+    Roll {
+        /// Steps per axis, fewer than its extent.
+        shift: [i32; 4],
+    },
+    /// UPSCALE: the operand sampled at the output's extents, by the nearest element along axes 2 and 3.
+    Upscale {
+        /// How along axes 0 and 1.
+        sampling: Sampling,
+        /// First and last elements of axes 0 and 1 meet, instead of their outer edges.
+        align_corners: bool,
+    },
+    /// Rows `[n, 1, ..]` as the diagonals of matrices.
+    Diag,
+    /// Minus infinity where axis 0 is beyond axis 1 by more than `past`.
+    DiagMaskInf {
+        /// Elements of the first row that stay, but one.
+        past: u32,
+    },
+    /// Zero there.
+    DiagMaskZero {
+        /// Elements of the first row that stay, but one.
+        past: u32,
+    },
+    /// Zero outside a triangle of axes 0 and 1.
+    Tri(Triangle),
+    /// No operands; one value everywhere. The tensor that ggml's node names as source gives it nothing but its shape.
+    Fill {
+        /// The value.
+        value: f32,
+    },
+    /// No operands; `start + i step` along axis 0.
+    Arange {
+        /// First element.
+        start: f32,
+        /// Difference of neighbours.
+        step: f32,
+    },
+    /// Cosines, then sines, of each element of a vector at frequencies that fall from 1 to `1 / max_period`: `[t]` -> `[n, t]`; an odd
+    /// last element is zero.
+    TimestepEmbedding {
+        /// Ratio of the frequencies.
+        max_period: u32,
+    },
+    /// GET_ROWS: operands table `[n, rows, b2, b3]` of any type but I64, ids I32 `[r, b2, b3]` -> F32 `[n, r, b2, b3]`, or I32 of I32.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
     GetRowsBack,

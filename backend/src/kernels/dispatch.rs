@@ -125,6 +125,16 @@ impl<'a> Builder<'a> {
         self.grid(&tile, extents).finish(size, groups)
     }
 
+    /// `lanes` neighbouring invocations, a power of two, per texel of the padded box of `over`.
+    pub(super) fn shared_texels(self, over: &Operand, lanes: u32) -> Result<Dispatch, Refusal> {
+        let size = TEXEL_GROUP.max(lanes).min(self.largest_group());
+        let extents = self.texel_box(over);
+        let tile = tile(over, extents);
+        let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        let groups = texels.div_ceil(u64::from(size / lanes));
+        self.grid(&tile, extents).finish(size, groups)
+    }
+
     /// One invocation per position of a box, axis 0 in whatever the shader counts.
     pub(super) fn positions(self, extents: Shape) -> Result<Dispatch, Refusal> {
         let size = TEXEL_GROUP.min(self.largest_group());

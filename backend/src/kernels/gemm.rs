@@ -297,7 +297,7 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     }
     // What is done to the result is done to the parts' sum.
     let [m, n, ..] = call.output.shape();
-    let (scratch, sums) = part_sums([m, n, b2, schedule.parts])?;
+    let (scratch, sums) = part_sums([m, n, b2, schedule.parts], 4)?;
     let tail = second.as_ref().map(|_| Tail::EMPTY);
     let parts = bind(&Call { tail, ..call }, Arg::Scratch(0), &sums)?;
     let mut lowered = copy::repeat_back(Call { inputs: &[sums], ..call })?;
@@ -323,10 +323,10 @@ fn shared_over_heads(a: &Operand, arg: Arg, output: &Operand) -> Result<Operand,
     Ok(Operand { view, ..a.clone() })
 }
 
-/// The sums of the parts: the temporary, and the operand that shows it.
-fn part_sums(extents: [u32; 4]) -> Result<(Scratch, Operand), Refusal> {
+/// Sums of parts, `strip` rows of axis 1 side by side: the temporary, and the operand that shows it.
+pub(super) fn part_sums(extents: [u32; 4], strip: u32) -> Result<(Scratch, Operand), Refusal> {
     let dtype = DType::F32;
-    let layout = Layout::rtile(&extents, dtype.lanes(), 1, 4, u32::MAX, u32::MAX)
+    let layout = Layout::rtile(&extents, dtype.lanes(), 1, strip, u32::MAX, u32::MAX)
         .map_err(|e| Refusal(format!("{}: {e}", Arg::Scratch(0))))?;
     let operand =
         Operand { dtype, view: layout.view(), flat: false, storage: StorageKind::Buffer, pitch: layout.width() };

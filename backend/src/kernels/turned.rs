@@ -23,6 +23,7 @@ fn with_axes(op: &Op, order: [usize; 4]) -> Option<Op> {
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
+        | Op::Gated(_)
         | Op::SiluBack
         | Op::TanhBack
         | Op::GeluBack

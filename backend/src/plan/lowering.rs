@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Desc, Inset, Op, Rope, Shape};
+use crate::graph::{self, Desc, FlashAttn, Inset, Op, Rope, Shape};
 use crate::kernels::{self, Epilogue, Fused, Lowered, Operand, Source};
 use crate::layout::{Illegal, View};
 
@@ -247,11 +247,36 @@ impl Key {
         };
         let parameters = match *op {
             Op::Binary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            Op::Unary(kind) => [kind as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
+                Some((number, [a, b, c, d])) => {
+                    let [a, b, c, d, ..] = floats(&[a, b, c, d]);
+                    [1, number, a, b, c, d, 0, 0, 0, 0]
+                }
+                None => [0, kernels::step(op).unwrap_or_default(), 0, 0, 0, 0, 0, 0, 0, 0],
+            },
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale } | Op::SoftMaxBack { scale } => floats(&[scale]),
-            Op::Pad { before: [a, b, c, d] } => [a, b, c, d, 0, 0, 0, 0, 0, 0],
+            Op::FlashAttn(FlashAttn { scale, max_bias, softcap, mask, sinks }) => {
+                let [scale, bias, cap, ..] = floats(&[scale, max_bias, softcap]);
+                [scale, bias, cap, u32::from(mask), u32::from(sinks), 0, 0, 0, 0, 0]
+            }
+            Op::Pad { before: [a, b, c, d] } | Op::PadCircular { before: [a, b, c, d] } => {
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Roll { shift } => {
+                let [a, b, c, d] = shift.map(|steps| steps as u32);
+                [a, b, c, d, 0, 0, 0, 0, 0, 0]
+            }
+            Op::Upscale { sampling, align_corners } => [sampling as u32, align_corners.into(), 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Tri(triangle) => [triangle as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            Op::Fill { value } => floats(&[value]),
+            Op::Arange { start, step } => floats(&[start, step]),
+            Op::Concat { axis: word }
+            | Op::PadReflect { before: word }
+            | Op::DiagMaskInf { past: word }
+            | Op::DiagMaskZero { past: word }
+            | Op::TimestepEmbedding { max_period: word } => [word, 0, 0, 0, 0, 0, 0, 0, 0, 0],
             Op::Rope(Rope {
                 mode,
                 n_dims,
@@ -274,6 +299,7 @@ impl Key {
             }
             Op::MulMat
             | Op::OutProd
+            | Op::MulMatId
             | Op::SiluBack
             | Op::TanhBack
             | Op::GeluBack
@@ -282,6 +308,7 @@ impl Key {
             | Op::Repeat
             | Op::RepeatBack
             | Op::Copy
+            | Op::Diag
             | Op::GetRows
             | Op::GetRowsBack
             | Op::CrossEntropyLoss

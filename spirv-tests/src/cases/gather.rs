@@ -16,6 +16,9 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(gather(DType::Q8_0, 64, 49152, 5));
     cases.push(scatter(33, 4, 65, Fill::Floats(2.0)));
+    for dtype in [DType::F32, DType::Q8_0, DType::I32] {
+        cases.push(batched(dtype));
+    }
     cases
 }
 
@@ -24,6 +27,16 @@ fn gather(dtype: DType, n: u32, rows: u32, ids: u32) -> Case {
     let inputs =
         vec![s.input(dtype, [n, rows, 1, 1], Fill::Floats(3.0)), s.input(DType::I32, [ids, 1, 1, 1], Fill::Ids(rows))];
     s.case(format!("{dtype:?} [{n}, {rows}], {ids} ids"), Op::GetRows, inputs)
+}
+
+/// A table of its own for each axis 1 and 2 of the ids, which are rows of a larger value.
+fn batched(dtype: DType) -> Case {
+    let mut s = Setup::new();
+    let fill = if dtype == DType::I32 { Fill::Ids(1 << 23) } else { Fill::Floats(3.0) };
+    let table = s.input(dtype, [64, 9, 3, 2], fill);
+    let ids = s.input(DType::I32, [7, 3, 2, 1], Fill::Ids(9));
+    let some = ids.slice(0, 1, 5).expect("5 of 7 ids");
+    s.case(format!("{dtype:?} [64, 9, 3, 2], 5 ids each"), Op::GetRows, vec![table, some])
 }
 
 /// More ids than rows, or rows that no id names, by the extents given.

@@ -1,13 +1,18 @@
 //! The table: cases of every op.
 
+mod attention;
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod experts;
+mod functions;
 mod fused;
 mod gather;
 mod gemm;
+mod generate;
 mod inset;
 mod optimizer;
+mod places;
 mod repeat;
 mod rope;
 mod rows;
@@ -26,10 +31,16 @@ use crate::Case;
 pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => [gemm::cases(), windows::products()].concat(),
+        Family::Attention => attention::cases(),
+        Family::Experts => experts::cases(),
         Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Function => functions::cases(),
         Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
+        Family::Move => places::moves(),
+        Family::Sample => places::samples(),
+        Family::Generate => generate::cases(),
         Family::Gather => gather::cases(),
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
@@ -52,7 +63,15 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Inset];
+pub const ESTIMATED: &[Family] = &[
+    Family::Attention,
+    Family::Experts,
+    Family::Function,
+    Family::Inset,
+    Family::Move,
+    Family::Sample,
+    Family::Generate,
+];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

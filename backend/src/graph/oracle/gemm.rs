@@ -18,6 +18,20 @@ pub(crate) fn mul_mat(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     })]
 }
 
+/// `dst[m, i, t] = sum_k a[k, m, ids[i, t]] b[k, i, t]`, zeros where an id names no matrix.
+pub(crate) fn mul_mat_id(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
+    let [a, b, ids] = inputs else { unreachable!("the rule asks for three operands") };
+    let k = a.shape[0] as usize;
+    vec![Array::from_fn(output, |[m, i, t, _]| {
+        let expert = ids.at([i, t, 0, 0]);
+        if !(0.0..f64::from(a.shape[2])).contains(&expert) {
+            return 0.0;
+        }
+        let (row_a, row_b) = (a.position([0, m, expert as u32, 0]), b.position([0, i % b.shape[1], t, 0]));
+        a.data[row_a..row_a + k].iter().zip(&b.data[row_b..row_b + k]).map(|(x, y)| x * y).sum()
+    })]
+}
+
 /// `dst[m, n] = sum_k a[m, k] b[n, k]`
 pub(crate) fn out_prod(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
     let [a, b] = inputs else { unreachable!("the rule asks for two operands") };

@@ -32,8 +32,8 @@ pub(crate) fn pad(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
 
 /// Operands table, ids.
 pub(crate) fn get_rows(_: &Op, inputs: &[Array], output: Shape) -> Vec<Array> {
-    let ids = &inputs[1].data;
-    vec![Array::from_fn(output, |i| inputs[0].at([i[0], ids[i[1] as usize] as u32, 0, 0]))]
+    let row = |[_, i1, i2, i3]: [u32; 4]| inputs[1].at([i1, i2, i3, 0]) as u32;
+    vec![Array::from_fn(output, |i| inputs[0].at([i[0], row(i), i[2], i[3]]))]
 }
 
 /// Operands dy, ids.

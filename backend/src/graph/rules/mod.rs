@@ -1,12 +1,18 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
+mod attention;
+mod gather;
 mod insets;
+mod places;
+
+pub(super) use attention::*;
+pub(super) use gather::*;
+pub(super) use insets::*;
+pub(super) use places::*;
 
 use std::ops::RangeInclusive;
 
 use super::{DType, Desc, Op, Shape};
-
-pub(super) use insets::*;
 
 /// What a [`ShapeError`] speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +160,9 @@ impl Call<'_> {
     }
 }
 
+/// What is moved as it is, and converted into each other.
+const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::I32];
+
 /// Types that kernels decode: what weights are stored in.
 const WEIGHTS: &[DType] = &[
     DType::F32,
@@ -248,10 +257,10 @@ pub(super) fn rope(call: &Call<'_>) -> Result<Desc, ShapeError> {
 }
 
 pub(super) fn repeat(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.floats()?;
+    call.dtype(0, PLAIN)?;
     let output = call.asked()?.shape;
     call.repeats(0, 0..=3, output)?;
-    Ok(Desc::f32(output))
+    Ok(Desc { dtype: call.inputs[0].dtype, shape: output })
 }
 
 pub(super) fn repeat_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
@@ -280,40 +289,6 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
         return call.refuse(Site::Output, format!("{:?} must have as many elements as {:?}", output.shape, x.shape));
     }
     Ok(output)
-}
-
-pub(super) fn pad(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    let Op::Pad { before } = call.op else { return call.refuse(Site::Operands, "are not those of a box in zeros") };
-    call.floats()?;
-    let (x, output) = (call.shape(0), call.asked()?.shape);
-    let beyond = |&axis: &usize| u64::from(before[axis]) + u64::from(x[axis]) > u64::from(output[axis]);
-    match (0..4).find(beyond) {
-        Some(axis) => {
-            let rule = format!("axis {axis} of {output:?} must hold {x:?} after {before:?} elements");
-            call.refuse(Site::Output, rule)
-        }
-        None => Ok(Desc::f32(output)),
-    }
-}
-
-pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    // A table of integers keeps its type.
-    let dtype = if call.inputs[0].dtype == DType::I32 { DType::I32 } else { DType::F32 };
-    if dtype == DType::F32 {
-        call.dtype(0, WEIGHTS)?;
-    }
-    call.matrix(0)?;
-    Ok(Desc { dtype, shape: [call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1] })
-}
-
-pub(super) fn get_rows_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.dtype(0, &[DType::F32])?;
-    call.matrix(0)?;
-    let (dy, output) = (call.shape(0), call.asked()?.shape);
-    if call.vector(1, DType::I32)? != dy[1] {
-        return call.refuse(Site::Operand(1), format!("must have one id for each of the {} rows of operand 0", dy[1]));
-    }
-    Ok(Desc::f32([dy[0], output[1], 1, 1]))
 }
 
 pub(super) fn cross_entropy(call: &Call<'_>) -> Result<Desc, ShapeError> {

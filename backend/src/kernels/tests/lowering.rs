@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::{Access, Arg, Dispatch, Lowered, Operand, lower};
 use super::{home, limits};
-use crate::graph::{Binary, DType, Op, Rope, RopeMode, Shape, Unary};
+use crate::graph::{Binary, DType, FlashAttn, Gate, Op, Rope, RopeMode, Sampling, Shape, Unary};
 
 fn f32s(shape: Shape) -> Operand {
     home(DType::F32, shape, 4)
@@ -20,10 +20,21 @@ fn rope(mode: RopeMode, back: bool) -> Op {
     Op::Rope(Rope { freq_scale: 0.5, ext_factor: 1.0, back, ..Rope::plain(mode, 16, 2048, 10000.0) })
 }
 
+fn attention(all: bool) -> FlashAttn {
+    FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: all, sinks: all }
+}
+
+/// Queries, keys, values, a mask and sinks.
+fn attended() -> Vec<Operand> {
+    let (keys, values) = (home(DType::Q8_0, [64, 300, 3, 2], 4), home(DType::F16, [32, 300, 3, 1], 4));
+    vec![f32s([64, 5, 6, 2]), keys, values, home(DType::F16, [300, 7, 1, 2], 1), f32s([6, 1, 1, 1])]
+}
+
 /// Ops with operands they take, and their output.
 fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
     let (s, row, scalar) = ([33, 6, 3, 2], [33, 1, 1, 1], [1; 4]);
     let x = || f32s(s);
+    let picks = home(DType::I32, [2, 5, 1, 1], 1);
     let mut examples = vec![
         (Op::Scale { scale: 0.5, bias: 1.0 }, vec![x()], x()),
         (Op::SiluBack, vec![x(), x()], x()),
@@ -47,6 +58,9 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         (Op::MulMat, vec![home(DType::Q4_1, [64, 9, 2, 1], 4), f32s([64, 5, 6, 3])], f32s([9, 5, 6, 3])),
         (Op::OutProd, vec![home(DType::Q8_0, [64, 9, 1, 1], 4), f32s([40, 9, 1, 1])], f32s([64, 40, 1, 1])),
         (Op::OutProd, vec![f32s([33, 9000, 1, 1]), f32s([5, 9000, 1, 1])], f32s([33, 5, 1, 1])),
+        (Op::FlashAttn(attention(true)), attended(), f32s([32, 6, 5, 2])),
+        (Op::FlashAttn(attention(false)), attended()[..3].to_vec(), f32s([32, 6, 5, 2])),
+        (Op::MulMatId, vec![home(DType::Q4_1, [64, 9, 4, 1], 4), f32s([64, 1, 5, 1]), picks], f32s([9, 2, 5, 1])),
         (Op::GetRows, vec![home(DType::Q4_1, [64, 9, 1, 1], 4), ids(5)], f32s([64, 5, 1, 1])),
         (Op::GetRowsBack, vec![f32s([33, 5, 1, 1]), ids(5)], f32s([33, 9, 1, 1])),
         (Op::AdamW, vec![x(), x(), x(), x(), f32s([7, 1, 1, 1])], x()),
@@ -56,6 +70,26 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
     for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
         examples.push((Op::Binary(kind), vec![x(), f32s(row)], x()));
     }
+    let corners = Op::Upscale { sampling: Sampling::Bicubic, align_corners: true };
+    examples.extend([
+        (Op::Concat { axis: 1 }, vec![x(), x()], f32s([33, 12, 3, 2])),
+        (
+            Op::Concat { axis: 0 },
+            vec![home(DType::F16, s, 4), home(DType::F16, s, 4)],
+            home(DType::F16, [66, 6, 3, 2], 4),
+        ),
+        (Op::PadCircular { before: [1, 0, 2, 0] }, vec![x()], f32s([35, 6, 5, 2])),
+        (Op::PadReflect { before: 3 }, vec![x()], f32s([40, 6, 3, 2])),
+        (Op::Roll { shift: [1, -2, 0, 1] }, vec![x()], x()),
+        (Op::Diag, vec![f32s(row)], f32s([33, 33, 1, 1])),
+        (Op::DiagMaskInf { past: 2 }, vec![x()], x()),
+        (corners, vec![x()], f32s([50, 9, 3, 2])),
+        (Op::Fill { value: 1.0 }, vec![], x()),
+        (Op::Arange { start: 1.0, step: 0.5 }, vec![], f32s([9, 1, 1, 1])),
+        (Op::TimestepEmbedding { max_period: 100 }, vec![f32s([5, 1, 1, 1])], f32s([9, 5, 1, 1])),
+    ]);
+    examples.push((Op::Gated(Gate::GeGluErf), vec![x(), x()], x()));
+    examples.push((Op::Unary(Unary::Clamp { min: 0.0, max: 1.0 }), vec![x()], x()));
     for kind in [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
         examples.push((Op::Unary(kind), vec![x()], x()));
     }

@@ -238,7 +238,13 @@ pub(super) fn is_root(node: &Node) -> bool {
         Family::Gemm | Family::Rope | Family::RepeatBack => true,
         Family::Rows => node.op != Op::ArgMax,
         Family::Elementwise
+        | Family::Function
+        | Family::Attention
+        | Family::Experts
         | Family::Copy
+        | Family::Move
+        | Family::Sample
+        | Family::Generate
         | Family::Gather
         | Family::CrossEntropy
         | Family::Optimizer

@@ -1,0 +1,180 @@
+//! FLASH_ATTN_EXT: attention in one sweep over the keys, shaders `attention`, `attention_masked`, `attention_join` and
+//! `attention_join_sinks`.
+//!
+//! A row is a pair (query, head). Heads that share keys and values are rows of one workgroup, so that a key is read once for all
+//! of them: with one query these are all the rows there are. An invocation works for four rows; `lanes` of them share the keys
+//! of a tile, then the quads of a value. No more than a tile's weights exist at a time, in shared memory.
+//!
+//! Few rows leave a GPU idle: the keys are then cut into parts, whose sums a second dispatch joins in a fixed order. It also takes
+//! the sinks, which are logits like any other.
+
+use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, gemm};
+use crate::device::Limits;
+use crate::graph::FlashAttn;
+
+const LANES: u32 = 3;
+const FOURS: u32 = 4;
+const KEYS: u32 = 5;
+const SLOTS: u32 = 6;
+const PARTS: u32 = 7;
+const TILES: u32 = 8;
+const HEADS: u32 = 9;
+const SCALE: u32 = 16;
+const SOFTCAP: u32 = 17;
+const SLOPE_STEP: u32 = 18;
+const SLOPE_HEADS: u32 = 19;
+const JOINED_PARTS: u32 = 16;
+
+/// Most invocations of a workgroup.
+const GROUP: u32 = 128;
+
+/// Quads of a value's row that an invocation sums, where there are invocations enough.
+const FEW_SLOTS: u32 = 4;
+
+/// Workgroups that fill a GPU, and fewest tiles of keys that pay for a part.
+const GPU_WORKGROUPS: u64 = 256;
+const LEAST_TILES: u32 = 2;
+
+/// Most parts, and most bytes of all their sums.
+const MOST_PARTS: u32 = 64;
+const MOST_PART_BYTES: u64 = 16 << 20;
+
+/// Bytes of four rows' values, as shared memory holds them.
+const FOUR_BYTES: u64 = 16;
+
+/// Extents of an attention.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Quads of a row of queries and keys, and of a row of the output as it is padded.
+    quads_k: u32,
+    quads_v: u32,
+    keys: u32,
+    /// Heads that share keys and values.
+    heads: u32,
+    /// Padded queries, groups of such heads, and batches.
+    queries: u32,
+    groups: u32,
+    batches: u32,
+    /// Whether there must be a second dispatch.
+    joined: bool,
+}
+
+/// How it is spread over invocations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Schedule {
+    lanes: u32,
+    fours: u32,
+    keys: u32,
+    slots: u32,
+    /// 0 for no second dispatch.
+    parts: u32,
+    tiles: u32,
+}
+
+impl Schedule {
+    fn choose(size: Size, limits: &Limits) -> Result<Self, Refusal> {
+        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let most = GROUP.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]).max(1);
+        let most = 1 << most.ilog2();
+        let (least, keys) = if processor { (PROCESSOR_SUBGROUP, 1) } else { (32, 2) };
+        let lanes = size.quads_v.div_ceil(FEW_SLOTS).next_power_of_two().max(least).min(most);
+        let rows = u64::from(size.queries) * u64::from(size.heads);
+        let wanted = if processor { 1 } else { rows.div_ceil(4).min((most / lanes).into()) };
+        // Queries, a tile's weights, and one value of each invocation.
+        let of_four = FOUR_BYTES * (4 * u64::from(size.quads_k) + u64::from(lanes * keys) + u64::from(lanes));
+        let fours = wanted.min(u64::from(limits.max_shared_memory) / of_four) as u32;
+        if fours == 0 {
+            let rule = format!("four rows take {of_four} bytes of shared memory, of {}", limits.max_shared_memory);
+            return Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
+        }
+        let workgroups = rows.div_ceil(4 * u64::from(fours)) * u64::from(size.groups) * u64::from(size.batches);
+        let tiles = size.keys.div_ceil(lanes * keys);
+        let parts = if processor { 1 } else { Self::parts(size, workgroups, tiles) };
+        let tiles = tiles.div_ceil(parts);
+        let parts = size.keys.div_ceil(lanes * keys).div_ceil(tiles);
+        let parts = if parts > 1 || size.joined { parts } else { 0 };
+        Ok(Self { lanes, fours, keys, slots: size.quads_v.div_ceil(lanes), parts, tiles })
+    }
+
+    /// Parts of so many tiles of keys that a GPU is filled.
+    fn parts(size: Size, workgroups: u64, tiles: u32) -> u32 {
+        let by_device = GPU_WORKGROUPS.div_ceil(workgroups.max(1)).min(MOST_PARTS.into()) as u32;
+        let rows = u64::from(size.queries) * u64::from(size.heads) * u64::from(size.groups) * u64::from(size.batches);
+        let by_memory = MOST_PART_BYTES / (16 * rows * u64::from(size.quads_v + 1)).max(1);
+        by_device.min(tiles / LEAST_TILES).min(by_memory.min(MOST_PARTS.into()) as u32).max(1)
+    }
+}
+
+pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowered, Refusal> {
+    let [q, k, v] = [0, 1, 2].map(|i| call.inputs[i].shape());
+    let [p0, p1, p2, p3] = call.output.padded();
+    let heads = common_divisor(q[2] / k[2], q[2] / v[2]);
+    let size = Size {
+        quads_k: q[0].div_ceil(4),
+        quads_v: p0.div_ceil(4),
+        keys: k[1],
+        heads,
+        queries: p2,
+        groups: p1.div_ceil(heads),
+        batches: p3,
+        joined: attention.sinks,
+    };
+    let schedule = Schedule::choose(size, call.limits)?;
+    if schedule.parts == 0 {
+        return Ok(sweep(&call, attention, schedule, heads, Arg::Output, call.output)?.into());
+    }
+    let (scratch, sums) = gemm::part_sums([4 * v[0].div_ceil(4) + 4, q[2], q[1], q[3] * schedule.parts], 1)?;
+    let parts = sweep(&call, attention, schedule, heads, Arg::Scratch(0), &sums)?;
+    let shader = if attention.sinks { "attention_join_sinks" } else { "attention_join" };
+    let mut join = Builder::new(shader, call.limits).operand(Arg::Scratch(0), &sums, Access::Read)?;
+    if attention.sinks {
+        let last = call.inputs.len() - 1;
+        join = join.operand(Arg::Input(last), &call.inputs[last], Access::Read)?;
+    }
+    let join = join.operand(Arg::Output, call.output, Access::Write)?.set(JOINED_PARTS, schedule.parts);
+    Ok(Lowered { dispatches: vec![parts, join.texels(call.output)?], scratch: vec![scratch] })
+}
+
+/// The dispatch that goes over the keys, and writes the result or the sums of the parts.
+fn sweep(
+    call: &Call<'_>,
+    attention: &FlashAttn,
+    schedule: Schedule,
+    heads: u32,
+    arg: Arg,
+    output: &Operand,
+) -> Result<Dispatch, Refusal> {
+    let Schedule { lanes, fours, keys, slots, parts, tiles } = schedule;
+    let shader = if attention.mask { "attention_masked" } else { "attention" };
+    let mut builder = Builder::new(shader, call.limits);
+    for i in 0..if attention.mask { 4 } else { 3 } {
+        builder = builder.operand(Arg::Input(i), &call.inputs[i], Access::Read)?;
+    }
+    let FlashAttn { scale, softcap, max_bias, .. } = *attention;
+    let mut builder = builder
+        .operand(arg, output, Access::Write)?
+        .set(LANES, lanes)
+        .set(FOURS, fours)
+        .set(KEYS, keys)
+        .set(SLOTS, slots)
+        .set(PARTS, parts)
+        .set(TILES, tiles)
+        .set(HEADS, heads)
+        .set_f32(SCALE, if softcap == 0.0 { scale } else { scale / softcap })
+        .set_f32(SOFTCAP, softcap);
+    if attention.mask {
+        let all_heads: u32 = call.inputs[0].shape()[2];
+        let half = 1 << all_heads.ilog2();
+        builder = builder.set_f32(SLOPE_STEP, -max_bias.max(0.0) / half as f32).set(SLOPE_HEADS, half);
+    }
+    let [_, p1, p2, p3] = output.padded();
+    let rows = u64::from(p2) * u64::from(heads);
+    let blocks = u32::try_from(rows.div_ceil(4 * u64::from(fours)));
+    let blocks = blocks.map_err(|_| Refusal(format!("{}: {rows} rows are too many", Arg::Input(0))))?;
+    builder.workgroups(lanes * fours, [blocks, p1.div_ceil(heads), p3])
+}
+
+fn common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}

@@ -1,0 +1,23 @@
+//! MUL_MAT_ID: products with matrices that ids pick, shader `experts`.
+//!
+//! Every pair of an id and a token is a column of its own: whatever the ids are, the dispatch is the same, and no matrix is
+//! touched that no id names. On a GPU neighbouring invocations share a sum over k, so that they read neighbouring texels of a row
+//! of tiles; processors sum alone.
+
+use super::dispatch::PROCESSOR_SUBGROUP;
+use super::{Call, Lowered, Refusal};
+
+const LANES: u32 = 9;
+
+/// Invocations of a GPU that share a sum.
+const GPU_LANES: u32 = 16;
+
+pub(super) fn mul_mat_id(call: Call<'_>) -> Result<Lowered, Refusal> {
+    let quads = call.inputs[0].shape()[0].div_ceil(4);
+    let most = call.limits.max_workgroup_invocations.min(call.limits.max_workgroup_size[0]).max(1);
+    let lanes = match call.limits.subgroup_size {
+        1..=PROCESSOR_SUBGROUP => 1,
+        _ => GPU_LANES.min(quads.next_power_of_two()).min(1 << most.ilog2()),
+    };
+    Ok(call.dispatch("experts")?.set(LANES, lanes).shared_texels(call.output, lanes)?.into())
+}

@@ -1,0 +1,262 @@
+// Attention in one sweep over the keys: per query and head the softmax of scale q k + slope mask over the keys, times v.
+// The weights of a tile of keys exist in shared memory alone; greatest score, sum of weights and sum of weighted values run
+// along, rescaled when the greatest score rises.
+//
+// Rows are pairs (query, head) whose heads share keys and values, the head innermost. Four rows are one vec4: each
+// invocation scores some keys for its four rows, and sums some quads of the values for them. With PARTS above 0 a workgroup
+// takes one part of the keys, and leaves its sums and, behind them, greatest score and sum of weights to attention_join.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+
+layout(local_size_x_id = 0) in;
+
+// Invocations that share four rows, and fours of rows in a workgroup.
+layout(constant_id = 3) const uint LANES = 32u;
+layout(constant_id = 4) const uint FOURS = 1u;
+// Keys of an invocation in a tile, and quads of a value's row: LANES apart.
+layout(constant_id = 5) const uint KEYS = 2u;
+layout(constant_id = 6) const uint SLOTS = 1u;
+// Parts of the keys along z of the workgroups, above the batches, and tiles of a part; 0 parts for the whole of them.
+layout(constant_id = 7) const uint PARTS = 0u;
+layout(constant_id = 8) const uint TILES = 1u;
+// Heads of a workgroup's rows.
+layout(constant_id = 9) const uint HEADS = 1u;
+
+// Factor on q k: divided by the cap where there is one.
+layout(constant_id = 16) const float SCALE = 1.0;
+layout(constant_id = 17) const float SOFTCAP = 0.0;
+#ifdef MASK
+// ALiBi: the exponent of a head's slope falls by so much per head, for the first of them; the others have odd multiples of half of it.
+layout(constant_id = 18) const float SLOPE_STEP = 0.0;
+layout(constant_id = 19) const uint SLOPE_HEADS = 1u;
+#endif
+
+#define OPERAND Q
+#define SLOT 0
+#define ACCESS READ
+#define DTYPE DTYPE_F32
+#include "operand.glsl"
+
+#define OPERAND K
+#define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND V
+#define SLOT 2
+#define ACCESS READ
+#include "operand.glsl"
+
+#ifdef MASK
+#define OPERAND M
+#define SLOT 3
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 4
+#define ACCESS WRITE
+#define DTYPE DTYPE_F32
+#include "operand.glsl"
+#else
+#define OPERAND D
+#define SLOT 3
+#define ACCESS WRITE
+#define DTYPE DTYPE_F32
+#include "operand.glsl"
+#endif
+
+#include "elementwise.glsl"
+
+// Marks a key that a row does not see, and is less than every score.
+const float HIDDEN = -3.4028235e38;
+
+// Rows of queries; weights of a tile's keys for four of them; the greatest scores of each invocation.
+shared vec4 queries[FOURS * 4u * ((Q_n0 + 3u) / 4u)];
+shared vec4 weights[FOURS * KEYS * LANES];
+shared vec4 tops[gl_WorkGroupSize.x];
+
+// First of the four rows of this invocation, and first head of the workgroup.
+uint first_row;
+uint first_head;
+
+uint row_query(uint r) {
+    return (first_row + r) / HEADS;
+}
+
+uint row_head(uint r) {
+    return first_head + (first_row + r) % HEADS;
+}
+
+bool row_inside(uint r) {
+    return row_query(r) < Q_n1 && row_head(r) < Q_n2;
+}
+
+bool all_hidden(vec4 v) {
+    return all(lessThanEqual(v, vec4(HIDDEN)));
+}
+
+#ifdef MASK
+float slope(uint head) {
+    if (SLOPE_STEP == 0.0) {
+        return 1.0;
+    }
+    return head < SLOPE_HEADS ? exp2(SLOPE_STEP * float(head + 1u))
+                              : exp2(0.5 * SLOPE_STEP * float(2u * (head - SLOPE_HEADS) + 1u));
+}
+#endif
+
+// What is added to the scores of a key, HIDDEN where a row does not see it.
+vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
+    vec4 bias = vec4(HIDDEN);
+    // Rolled, as all but the innermost loops are: some compilers pay dearly for every access they see.
+    [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
+        if (row_inside(r) && key < end) {
+#ifdef MASK
+            float b = max(slopes[r] * M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3), HIDDEN);
+#else
+            float b = 0.0;
+#endif
+            bias = mix(bias, vec4(b), equal(uvec4(0u, 1u, 2u, 3u), uvec4(r)));
+        }
+    }
+    return bias;
+}
+
+void load_queries(uint four, uint lane, uint batch) {
+    const uint quads = (Q_n0 + 3u) / 4u;
+    for (uint c = lane; c < quads; c += LANES) {
+        [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
+            vec4 row = vec4(0.0);
+            if (row_inside(r)) {
+                row = SCALE * operand_mask(c, Q_n0, Q_load4(c, row_query(r), row_head(r), batch));
+            }
+            queries[4u * (four * quads + c) + r] = row;
+        }
+    }
+}
+
+void main() {
+    uint lane = gl_LocalInvocationID.x % LANES;
+    uint four = gl_LocalInvocationID.x / LANES;
+    first_head = gl_WorkGroupID.y * HEADS;
+    uint batch = PARTS > 0u ? gl_WorkGroupID.z % Q_n3 : gl_WorkGroupID.z;
+    uint part = PARTS > 0u ? gl_WorkGroupID.z / Q_n3 : 0u;
+    // Workgroups of padding have no keys, and store zeros.
+    bool inside = first_head < Q_n2 && batch < Q_n3;
+
+    first_row = 4u * (gl_WorkGroupID.x * FOURS + four);
+    vec4 slopes = vec4(1.0);
+#ifdef MASK
+    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+        slopes[r] = slope(row_head(r));
+    }
+#endif
+    if (inside) {
+        load_queries(four, lane, batch);
+    }
+
+    const uint tile = KEYS * LANES;
+    const uint quads_k = (Q_n0 + 3u) / 4u;
+    const uint quads_v = (V_n0 + 3u) / 4u;
+    uint head_k = first_head / (Q_n2 / K_n2);
+    uint head_v = first_head / (Q_n2 / V_n2);
+    uint batch_k = batch / (Q_n3 / K_n3);
+    uint batch_v = batch / (Q_n3 / V_n3);
+
+    vec4 greatest = vec4(HIDDEN);
+    vec4 total = vec4(0.0);
+    vec4 sums[4u * SLOTS];
+    [[unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
+        sums[i] = vec4(0.0);
+    }
+    barrier();
+
+    uint begin = part * TILES * tile;
+    uint end = inside ? min(begin + TILES * tile, K_n1) : 0u;
+    for (uint first = begin; first < end; first += tile) {
+        vec4 score[KEYS];
+        vec4 bias[KEYS];
+        vec4 seen = vec4(HIDDEN);
+        [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+            score[t] = vec4(0.0);
+            bias[t] = key_bias(first + t * LANES + lane, end, batch, slopes);
+            seen = max(seen, bias[t]);
+        }
+        // Keys that nobody sees may hold anything, and are not read but by neighbours of keys that somebody sees.
+        if (!all_hidden(seen)) {
+            for (uint c = 0u; c < quads_k; c++) {
+                uint at = 4u * (four * quads_k + c);
+                [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+                    vec4 k = K_load4(c, min(first + t * LANES + lane, end - 1u), head_k, batch_k);
+                    if (Q_n0 % 4u != 0u) {
+                        k = operand_mask(c, Q_n0, k);
+                    }
+                    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+                        vec4 terms = queries[at + r] * k;
+                        score[t][r] += (terms.x + terms.y) + (terms.z + terms.w);
+                    }
+                }
+            }
+        }
+        vec4 top = vec4(HIDDEN);
+        [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+            vec4 s = SOFTCAP != 0.0 ? SOFTCAP * hyperbolic_tangent(score[t]) : score[t];
+            score[t] = mix(s + bias[t], vec4(HIDDEN), lessThanEqual(bias[t], vec4(HIDDEN)));
+            top = max(top, score[t]);
+        }
+
+        tops[gl_LocalInvocationID.x] = top;
+        barrier();
+        vec4 next = greatest;
+        for (uint i = 0u; i < LANES; i++) {
+            next = max(next, tops[four * LANES + i]);
+        }
+        vec4 shrink = exp(greatest - next);
+        greatest = next;
+        total *= shrink;
+        [[unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
+            sums[i] *= shrink[i % 4u];
+        }
+        [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+            vec4 w = mix(exp(score[t] - next), vec4(0.0), lessThanEqual(score[t], vec4(HIDDEN)));
+            weights[(four * KEYS + t) * LANES + lane] = w;
+        }
+        barrier();
+
+        uint count = min(tile, end - first);
+        for (uint key = 0u; key < count; key++) {
+            vec4 w = weights[four * tile + key];
+            if (all(equal(w, vec4(0.0)))) {
+                continue;
+            }
+            total += w;
+            [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
+                vec4 v = V_load4(min(lane + s * LANES, quads_v - 1u), first + key, head_v, batch_v);
+                [[unroll]] for (uint r = 0u; r < 4u; r++) {
+                    sums[4u * s + r] += w[r] * v;
+                }
+            }
+        }
+    }
+
+    vec4 factor = PARTS > 0u ? vec4(1.0) : mix(vec4(0.0), 1.0 / total, greaterThan(total, vec4(0.0)));
+    // Rows that are outside have zeros.
+    [[dont_unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
+        vec4 y = sums[0];
+        [[unroll]] for (uint j = 1u; j < 4u * SLOTS; j++) {
+            y = i == j ? sums[j] : y;
+        }
+        uint c = lane + i / 4u * LANES;
+        bool summed = PARTS == 0u || c < quads_v;
+        if (summed && D_covers(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z)) {
+            D_store4(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z, factor[i % 4u] * y);
+        }
+    }
+    for (uint r = lane; PARTS > 0u && r < 4u; r += LANES) {
+        if (D_covers(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z)) {
+            D_store4(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z, vec4(greatest[r], total[r], 0.0, 0.0));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! FLASH_ATTN_EXT.
+
+use fblayout::graph::{DType, FlashAttn, Op, Shape};
+
+use super::by_head;
+use crate::{Case, Fill, Setup};
+
+const PLAIN: FlashAttn = FlashAttn { scale: 0.125, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
+const MASKED: FlashAttn = FlashAttn { mask: true, ..PLAIN };
+
+/// Extents of an attention whose keys and values are windows of a longer cache.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Elements of a key and of a value.
+    heads_of: [u32; 2],
+    queries: u32,
+    keys: u32,
+    /// Heads of the queries and of keys and values.
+    heads: [u32; 2],
+    batches: [u32; 2],
+    /// Heads and batches of the mask.
+    mask: [u32; 2],
+}
+
+const SMALL: Size = Size { heads_of: [64, 64], queries: 3, keys: 37, heads: [4, 2], batches: [1, 1], mask: [1, 1] };
+
+pub fn cases() -> Vec<Case> {
+    let kv = |dtype| [dtype, dtype];
+    let mut cases = vec![
+        case("plain", PLAIN, SMALL, kv(DType::F32)),
+        case(
+            "one query of three heads",
+            MASKED,
+            Size { queries: 1, keys: 300, heads: [9, 3], ..SMALL },
+            kv(DType::F16),
+        ),
+        case("one key", PLAIN, Size { keys: 1, queries: 5, ..SMALL }, kv(DType::F32)),
+        case("odd heads", MASKED, Size { heads_of: [40, 72], queries: 33, heads: [3, 3], ..SMALL }, kv(DType::F32)),
+        case("extents that are no quads", MASKED, Size { heads_of: [13, 7], heads: [2, 1], ..SMALL }, kv(DType::F32)),
+        case("long heads", PLAIN, Size { heads_of: [576, 512], heads: [5, 1], keys: 41, ..SMALL }, kv(DType::F16)),
+        case("Q8_0", MASKED, Size { heads_of: [96, 64], ..SMALL }, kv(DType::Q8_0)),
+        case("Q4_1 and F16", MASKED, SMALL, [DType::Q4_1, DType::F16]),
+    ];
+    let batched = Size { batches: [4, 2], mask: [2, 2], heads: [4, 4], queries: 5, ..SMALL };
+    cases.push(case("batches and masks that repeat", MASKED, batched, kv(DType::F16)));
+    let alibi = FlashAttn { max_bias: 8.0, ..MASKED };
+    cases.push(case("slopes of 6 heads", alibi, Size { heads: [6, 2], ..SMALL }, kv(DType::F16)));
+    let capped = FlashAttn { softcap: 5.0, scale: 0.5, ..MASKED };
+    cases.push(case("capped", capped, SMALL, kv(DType::F32)));
+    let sinks = FlashAttn { sinks: true, ..PLAIN };
+    cases.push(case("sinks", sinks, SMALL, kv(DType::F32)));
+    let all = FlashAttn { max_bias: 4.0, softcap: 20.0, mask: true, sinks: true, ..PLAIN };
+    cases.push(case("all at once", all, Size { queries: 9, heads: [6, 3], ..SMALL }, [DType::F16, DType::Q8_0]));
+    cases.push(hidden_rows());
+    cases.push(long());
+    cases
+}
+
+fn case(name: &str, attention: FlashAttn, size: Size, dtypes: [DType; 2]) -> Case {
+    let Size { heads_of: [hsk, hsv], queries, keys, heads: [heads, kv_heads], batches: [b, kv_b], mask: [m2, m3] } =
+        size;
+    let mut s = Setup::new();
+    let q = by_head(s.f32([hsk, heads, queries, b], Fill::Floats(2.0)));
+    let mut cached = |n: u32, dtype| {
+        let cache = s.input(dtype, [n, kv_heads, keys + 3, kv_b], Fill::Floats(2.0));
+        by_head(cache).slice(1, 0, keys).expect("the cache is longer")
+    };
+    let mut inputs = vec![q, cached(hsk, dtypes[0]), cached(hsv, dtypes[1])];
+    if attention.mask {
+        let fill = Fill::Given(mask([keys, queries + 2, m2, m3]));
+        inputs.push(s.input(DType::F16, [keys, queries + 2, m2, m3], fill));
+    }
+    if attention.sinks {
+        inputs.push(s.f32([heads, 1, 1, 1], Fill::Floats(3.0)));
+    }
+    let name = format!("{name}: {queries} queries, {keys} keys, {heads}/{kv_heads} heads of {hsk}, {hsv}, {dtypes:?}");
+    s.case(name, Op::FlashAttn(attention), inputs)
+}
+
+/// Distances below the diagonal, nothing above; no row is hidden as a whole.
+fn mask([keys, rows, n2, n3]: Shape) -> Vec<f32> {
+    let row = |row: u32| {
+        let last = (keys - 1).min(row * 7 + 2);
+        (0..keys).map(move |key| if key > last { f32::NEG_INFINITY } else { -0.25 * (last - key) as f32 })
+    };
+    (0..n2 * n3).flat_map(|at| (0..rows).flat_map(move |i| row(i + at))).collect()
+}
+
+/// One query sees nothing and gives zeros; what no query sees is not a number.
+fn hidden_rows() -> Case {
+    let (n, keys, queries) = (32, 37, 6);
+    let mut s = Setup::new();
+    let hidden = |key: usize, query: usize| query == 2 || key % 5 == 1 || (key < 20 && query == 1);
+    let unseen = |i: usize| i / n as usize % 5 == 1;
+    let cache = |seed| {
+        let mut data = Fill::Floats(2.0).make(DType::F32, &[n, keys, 1, 1], seed);
+        data.iter_mut().enumerate().filter(|&(i, _)| unseen(i)).for_each(|(_, x)| *x = f32::NAN);
+        Fill::Given(data)
+    };
+    let mask = (0..(keys * queries) as usize).map(|i| hidden(i % keys as usize, i / keys as usize));
+    let mask = mask.map(|hidden| if hidden { f32::NEG_INFINITY } else { 0.0 }).collect();
+    let inputs = vec![
+        s.f32([n, queries, 1, 1], Fill::Floats(2.0)),
+        s.f32([n, keys, 1, 1], cache(1)),
+        s.f32([n, keys, 1, 1], cache(2)),
+        s.input(DType::F16, [keys, queries, 1, 1], Fill::Given(mask)),
+    ];
+    s.case("with a hidden query and hidden keys that are not numbers", Op::FlashAttn(MASKED), inputs)
+}
+
+/// Scores that rise and fall by far more than an exponential holds.
+fn long() -> Case {
+    let mut s = Setup::new();
+    let inputs = vec![
+        s.f32([32, 2, 1, 1], Fill::Peaks),
+        s.f32([32, 700, 1, 1], Fill::Peaks),
+        s.f32([64, 700, 1, 1], Fill::Floats(2.0)),
+    ];
+    s.case("large scores of 700 keys", Op::FlashAttn(FlashAttn { scale: 0.05, ..PLAIN }), inputs)
+}

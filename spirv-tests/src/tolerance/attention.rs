@@ -1,0 +1,102 @@
+//! The bound of attention.
+
+use fblayout::graph::{Array, DType, FlashAttn};
+
+use super::{DIVIDE, FLUSH, U, exp, magnitude};
+
+/// Fewest keys between two rescalings of the sums, and most parts of the keys whose sums are rescaled once more.
+const TILE: f64 = 8.0;
+const PARTS: f64 = 64.0;
+
+/// A score and what it may be off by.
+#[derive(Clone, Copy)]
+struct Score {
+    value: f64,
+    error: f64,
+}
+
+/// A weight is off by its score's error and that of its exponential, relative to itself; the sum of weights by the mean of these.
+/// Both sums take the keys one by one and are rescaled by an exponential now and then, which costs less than 10 U of what is left,
+/// see the running sum of a softmax.
+pub(super) fn flash_attn(attention: &FlashAttn, inputs: &[Array], dtypes: &[DType], out: &Array) -> Array {
+    let (q, v) = (inputs[0].map(f64::abs), magnitude(&inputs[2], dtypes[2]));
+    let k = [inputs[1].clone(), magnitude(&inputs[1], dtypes[1])];
+    let keys = k[0].shape[1];
+    let sums = (f64::from(keys) + 10.0 * (f64::from(keys) / TILE + PARTS.min(f64::from(keys)))) * U;
+    let mut bound = out.clone();
+    let [hsv, heads, queries, _] = out.shape.map(|n| n as usize);
+    for (row, bound) in bound.data.chunks_exact_mut(hsv).enumerate() {
+        let [head, query, batch] = [row % heads, row / heads % queries, row / (heads * queries)].map(|i| i as u32);
+        let at = Place { head, query, batch };
+        let scores: Vec<Score> = (0..keys).map(|key| score(attention, inputs, [&q, &k[1]], at, key)).collect();
+        let sink = if attention.sinks { inputs[inputs.len() - 1].data[head as usize] } else { f64::NEG_INFINITY };
+        let max = scores.iter().map(|s| s.value).fold(sink, f64::max);
+        if max == f64::NEG_INFINITY {
+            bound.fill(FLUSH);
+            continue;
+        }
+        let weights: Vec<f64> = scores.iter().map(|s| (s.value - max).exp()).collect();
+        let total = weights.iter().sum::<f64>() + (sink - max).exp();
+        let relative = |score: &Score, weight: f64| match weight {
+            0.0 => 0.0,
+            _ => score.error + U * (score.value - max).abs() + exp(score.value - max),
+        };
+        let errors: Vec<f64> = scores.iter().zip(&weights).map(|(s, &w)| relative(s, w)).collect();
+        let of_sink = if sink == f64::NEG_INFINITY { 0.0 } else { exp(sink - max) * (sink - max).exp() };
+        let mean = (errors.iter().zip(&weights).map(|(e, w)| e * w).sum::<f64>() + of_sink) / total;
+        for (i, bound) in (0..).zip(bound.iter_mut()) {
+            let term = |key: u32| {
+                let (error, weight) = (errors[key as usize], weights[key as usize]);
+                weight * at.shared(&v, &inputs[0], key, i) * (error + mean + 2.0 * sums + DIVIDE + 4.0 * U)
+            };
+            // What is hidden may be anything.
+            *bound = (0..keys).filter(|&key| weights[key as usize] > 0.0).map(term).sum::<f64>() / total + FLUSH;
+        }
+    }
+    bound
+}
+
+/// Where a row of the result is.
+#[derive(Clone, Copy)]
+struct Place {
+    head: u32,
+    query: u32,
+    batch: u32,
+}
+
+impl Place {
+    /// Element i of a key or a value that is shared by heads and batches of the queries.
+    fn shared(&self, x: &Array, q: &Array, key: u32, i: u32) -> f64 {
+        let (share, share_batch) = (q.shape[2] / x.shape[2], q.shape[3] / x.shape[3]);
+        x.at([i, key, self.head / share, self.batch / share_batch])
+    }
+}
+
+/// A sum of products with scaled queries, bounded to the cap and added to the scaled mask. Near zero the hyperbolic tangent has the
+/// relative error of its series, elsewhere some roundings next to 1.
+fn score(attention: &FlashAttn, inputs: &[Array], absolute: [&Array; 2], at: Place, key: u32) -> Score {
+    let Place { head, query, batch } = at;
+    let mask = if attention.mask { inputs[3].wrapped([key, query, head, batch]) } else { 0.0 };
+    if mask == f64::NEG_INFINITY {
+        return Score { value: mask, error: 0.0 };
+    }
+    let q = &inputs[0];
+    let n = q.shape[0];
+    let dot =
+        |q: &Array, k: &Array| -> f64 { (0..n).map(|i| q.at([i, query, head, batch]) * at.shared(k, q, key, i)).sum() };
+    let (scale, cap) = (f64::from(attention.scale), f64::from(attention.softcap));
+    let scaled = scale * dot(q, &inputs[1]);
+    let mut error = (f64::from(n) + 5.0) * U * scale.abs() * dot(absolute[0], absolute[1]) + FLUSH * f64::from(n);
+    let capped = if cap == 0.0 {
+        scaled
+    } else {
+        let tanh = (scaled / cap).tanh();
+        error +=
+            cap.abs() * (exp(2.0 * scaled / cap) + DIVIDE + 4.0 * U) * tanh.abs().max((scaled / cap).abs().min(1.0));
+        cap * tanh
+    };
+    let slope = attention.slope(head, q.shape[2]);
+    let of_slope = if attention.max_bias > 0.0 { exp(slope.log2()) + 2.0 * U * slope.log2().abs() } else { 0.0 };
+    let value = capped + slope * mask;
+    Score { value, error: error + (of_slope + U) * (slope * mask).abs() + U * value.abs() }
+}

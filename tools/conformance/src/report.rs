@@ -109,6 +109,13 @@ impl Report {
         }
     }
 
+    /// The verdicts on some cases.
+    pub fn of(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let cases = self.cases.iter().filter(|(name, _)| wanted(name));
+        let cases = cases.map(|(name, verdict)| (name.clone(), verdict.clone())).collect();
+        Self { mode: self.mode.clone(), backend: self.backend.clone(), cases }
+    }
+
     /// Counts per op.
     pub fn ops(&self) -> BTreeMap<&str, Counts> {
         let mut ops = BTreeMap::<_, Counts>::new();

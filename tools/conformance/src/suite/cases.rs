@@ -78,6 +78,11 @@ impl Listing {
         self.set.len()
     }
 
+    /// The different cases, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.set.iter().map(String::as_str)
+    }
+
     /// Whether a case is among them.
     pub fn has(&self, name: &str) -> bool {
         self.set.contains(name)

@@ -130,11 +130,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         std::fs::remove_file(&path)?;
     }
     let mut state = State::open(&path, &identity, Report::new(mode, &arguments.backend))?;
-    let left = match arguments.mode {
+    let (report, left) = match arguments.mode {
         Mode::Opt => optimizers::run(&session, &mut state)?,
         _ => runner::run(&session, &mut state)?,
     };
-    finish(arguments, state.report(), left)
+    finish(arguments, &report, left)
 }
 
 fn finish(arguments: &Arguments, report: &Report, left: usize) -> anyhow::Result<ExitCode> {

@@ -7,18 +7,18 @@ use anyhow::{Context, ensure};
 use super::parse::{Reader, device_line};
 use super::state::State;
 use super::{Session, process, program};
-use crate::report::{Outcome, Verdict};
+use crate::report::{Outcome, Report, Verdict};
 
-/// Runs the program, unless it has run; how many cases are left because the time was over.
+/// Runs the program, unless it has run. The verdicts, and how many cases are left because the time was over.
 ///
 /// The program hands its devices to ggml in the order in which they are registered, and ggml takes no CPU before the last place. A plugin
 /// named by GGML_BACKEND_PATH comes behind the CPU, one that lies in the working folder under the name of a known GPU backend before it.
 ///
 /// # Errors
 /// A program that does not start, or knows no such device; a state that cannot be written.
-pub fn run(session: &Session, state: &mut State) -> anyhow::Result<usize> {
+pub fn run(session: &Session, state: &mut State) -> anyhow::Result<(Report, usize)> {
     if state.has(END) {
-        return Ok(0);
+        return Ok((state.report().of(|_| true), 0));
     }
     let folder = tempfile::tempdir()?;
     std::os::unix::fs::symlink(&session.plugin, folder.path().join("libggml-vulkan.so"))
@@ -29,7 +29,7 @@ pub fn run(session: &Session, state: &mut State) -> anyhow::Result<usize> {
         found.extend(section.verdict(line, &session.arguments.backend));
     })?;
     if ran.end == process::End::Stopped {
-        return Ok(1);
+        return Ok((state.report().of(|_| true), 1));
     }
     let wanted = &session.arguments.backend;
     ensure!(section.runs.contains_key(wanted), "the program knows no device {wanted}: {}", ran.errors.join("; "));
@@ -44,7 +44,7 @@ pub fn run(session: &Session, state: &mut State) -> anyhow::Result<usize> {
         }
     };
     state.record(END, end)?;
-    Ok(0)
+    Ok((state.report().of(|_| true), 0))
 }
 
 /// The case of reaching the program's end.

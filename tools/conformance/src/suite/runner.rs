@@ -1,7 +1,6 @@
 //! test-backend-ops: its cases in pieces, each by a process of its own. A case that ends or hangs the process fails, and the rest goes on.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -13,40 +12,41 @@ use super::parse::{Reader, device_line};
 use super::process::{self, End};
 use super::state::State;
 use super::{Mode, Session, program};
-use crate::report::{Outcome, Verdict};
+use crate::report::{Outcome, Report, Verdict};
 
 /// Time between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(30);
 
-/// Runs the cases that have no verdict yet; how many are left because the time was over.
+/// Runs the cases that have no verdict yet. The verdicts on those that were asked for, and how many are left because the time was over.
 ///
 /// # Errors
 /// A device or an op that is not there; programs that do not start; a state that cannot be written.
-pub fn run(session: &Session, state: &mut State) -> anyhow::Result<usize> {
+pub fn run(session: &Session, state: &mut State) -> anyhow::Result<(Report, usize)> {
     check_device(session)?;
     let arguments = session.arguments;
     let text = list(session)?;
     let listing = Listing::parse(&text, reader(arguments.mode));
     let listing = listing.select(&arguments.op, arguments.shard).map_err(anyhow::Error::msg)?;
     if arguments.mode == Mode::Support {
-        return answers(&text, &listing, state);
+        return Ok((answers(&text, session, &listing), 0));
     }
     let pieces = listing.pieces(|name| state.has(name), arguments.piece);
     let total = listing.len();
     eprintln!("conformance: {total} cases, {} processes to run", pieces.len());
+    let done = listing.names().filter(|name| state.has(name)).count();
     let work = Work {
         session,
         queue: Mutex::new(pieces.into()),
         state: Mutex::new(state),
-        total,
-        told: Mutex::new(Instant::now()),
+        progress: Mutex::new(Progress { total, done, failed: 0, told: Instant::now() }),
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..arguments.jobs).map(|_| scope.spawn(|| work.until_done())).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
     })?;
     let state = work.state.into_inner().expect("no worker panicked");
-    Ok(listing.pieces(|name| state.has(name), usize::MAX).iter().map(|piece| piece.0.len()).sum())
+    let left = listing.names().filter(|name| !state.has(name)).count();
+    Ok((state.report().of(|name| listing.has(name)), left))
 }
 
 /// What the workers share.
@@ -54,8 +54,26 @@ struct Work<'a> {
     session: &'a Session<'a>,
     queue: Mutex<VecDeque<Piece>>,
     state: Mutex<&'a mut State>,
+    progress: Mutex<Progress>,
+}
+
+/// What is told from time to time.
+struct Progress {
     total: usize,
-    told: Mutex<Instant>,
+    done: usize,
+    failed: usize,
+    told: Instant,
+}
+
+impl Progress {
+    fn count(&mut self, outcome: Outcome) {
+        self.done += 1;
+        self.failed += usize::from(outcome == Outcome::Failed);
+        if self.told.elapsed() >= PROGRESS {
+            self.told = Instant::now();
+            eprintln!("conformance: {} of {} cases, {} failed in this run", self.done, self.total, self.failed);
+        }
+    }
 }
 
 const LOCK: &str = "no worker panicked";
@@ -115,19 +133,14 @@ impl Work<'_> {
         if verdict.outcome == Outcome::Failed && self.session.arguments.mode == Mode::Grad && !self.cpu_passes(name)? {
             verdict = Verdict::new(Outcome::Skipped, format!("fails on the CPU too: {}", verdict.detail));
         }
-        let mut state = self.state.lock().expect(LOCK);
         if verdict.outcome == Outcome::Failed {
             eprintln!("failed: {name}: {}", verdict.detail);
         }
-        state.record(name, verdict)?;
-        let mut told = self.told.lock().expect(LOCK);
-        if told.elapsed() >= PROGRESS {
-            *told = Instant::now();
-            let n = state.report().total();
-            let done = n.passed + n.skipped + n.unsupported + n.failed;
-            eprintln!("conformance: {done} of {} cases, {} failed", self.total, n.failed);
+        let mut state = self.state.lock().expect(LOCK);
+        if !state.has(name) {
+            self.progress.lock().expect(LOCK).count(verdict.outcome);
         }
-        Ok(())
+        state.record(name, verdict)
     }
 
     fn cpu_passes(&self, name: &str) -> anyhow::Result<bool> {
@@ -162,22 +175,20 @@ fn list(session: &Session) -> anyhow::Result<String> {
     }
 }
 
-/// Takes what the device said when it was asked for all of its support.
-fn answers(text: &str, listing: &Listing, state: &mut State) -> anyhow::Result<usize> {
+/// What the device said when it was asked for all of its support.
+fn answers(text: &str, session: &Session, listing: &Listing) -> Report {
     let mut reader = reader(Mode::Support);
-    for (name, verdict) in text.lines().filter_map(|line| reader.verdict(line)) {
-        if listing.has(&name) {
-            state.record(&name, verdict)?;
-        }
-    }
-    Ok(0)
+    let mut report = Report::new(Mode::Support.name(), &session.arguments.backend);
+    let answers = text.lines().filter_map(|line| reader.verdict(line));
+    answers.filter(|(name, _)| listing.has(name)).for_each(|(name, verdict)| report.add(&name, verdict));
+    report
 }
 
 /// Asks for an op that no suite has.
 fn check_device(session: &Session) -> anyhow::Result<()> {
     let text = output(&mut session.ops(&session.arguments.backend, "NO_SUCH_OP"))?;
     let devices: Vec<&str> = text.lines().filter_map(device_line).collect();
-    let (wanted, plugin) = (&session.arguments.backend, Path::new(&session.plugin));
+    let (wanted, plugin) = (&session.arguments.backend, &session.plugin);
     let found = devices.iter().any(|device| device == wanted);
     ensure!(found, "'{}' has no device {wanted}; there are {}", plugin.display(), devices.join(", "));
     Ok(())

@@ -1,4 +1,4 @@
-// Copies a view to the output's layout and dtype (F32, F16, I32), repeating it where asked; one invocation per texel. With
+// Copies a view to the output's layout and dtype (a plain one), repeating it where asked; one invocation per texel. With
 // BY_ROWS, row i of the view goes to the row of the output that id i (B) names, if there is one.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -8,6 +8,7 @@
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
+#define BLOCKS
 #include "operand.glsl"
 
 #ifdef BY_ROWS
@@ -28,8 +29,11 @@ layout(constant_id = 16) const uint WRAP = 0u;
 // A has another shape: the element with the same number in linear order is meant.
 layout(constant_id = 17) const uint RENUMBER = 0u;
 
-// Whether A's words are copied as they are: both sides have the same 4-byte dtype.
-const bool VERBATIM = A_dtype == D_dtype && D_dtype != DTYPE_F16;
+// Whether words of A are copied as they are: both sides have the same 4-byte dtype, or are integers.
+bool verbatim() {
+    bool same = A_dtype == D_dtype && (D_dtype == DTYPE_F32 || D_dtype == DTYPE_I32);
+    return same || (A_dtype == DTYPE_I64 && D_dtype == DTYPE_I32);
+}
 
 // Index in A of an element of D.
 uvec4 source(uint i0, uint i1, uint i2, uint i3) {
@@ -78,6 +82,19 @@ ivec4 quad_words(uint c4, uint i1, uint i2, uint i3) {
     return v;
 }
 
+// Element i0 of a row of D as the two words of an I64; nothing beyond the extents.
+uvec2 long_words(uint i0, uint i1, uint i2, uint i3) {
+    if (i0 >= D_n0) {
+        return uvec2(0u);
+    }
+    uvec4 i = source(i0, i1, i2, i3);
+    if (A_dtype == DTYPE_I64) {
+        return A_load_words(i.x, i.y, i.z, i.w);
+    }
+    int value = A_loadi(i.x, i.y, i.z, i.w);
+    return uvec2(value, value >> 31);
+}
+
 void main() {
     Position p;
     if (!texel_position(p)) {
@@ -92,7 +109,15 @@ void main() {
         return;
     }
 #endif
-    if (VERBATIM) {
+    if (D_dtype == DTYPE_I64) {
+        uvec4 v = uvec4(0u);
+        if (inside) {
+            v = uvec4(long_words(2u * p.c, p.i1, p.i2, p.i3), long_words(2u * p.c + 1u, p.i1, p.i2, p.i3));
+        }
+        D_store2l(p.c, row, p.i2, p.i3, v);
+        return;
+    }
+    if (verbatim()) {
         ivec4 v = ivec4(0);
         if (inside && 4u * p.c < D_n0) {
             v = quad_words(p.c, p.i1, p.i2, p.i3);
@@ -108,7 +133,9 @@ void main() {
             v[h] = quad(c4, p.i1, p.i2, p.i3);
         }
     }
-    if (D_dtype == DTYPE_F16) {
+    if (D_dtype == DTYPE_I32) {
+        D_store4i(p.c, row, p.i2, p.i3, ivec4(v[0]));
+    } else if (D_dtype == DTYPE_F16 || D_dtype == DTYPE_BF16) {
         D_store8(p.c, row, p.i2, p.i3, v[0], v[1]);
     } else {
         D_store4(p.c, row, p.i2, p.i3, v[0]);

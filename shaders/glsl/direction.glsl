@@ -6,7 +6,7 @@
 // which are undefined again at the end. "Outer" is the other one of view axes 0 and 1: m of A, n of B.
 //
 // A place is what a texel's coordinates become before a loop over k adds to them: in a buffer they are linear already, so
-// that a step needs no multiplication by the pitch.
+// that a step needs no multiplication by the pitch. Of blocks as the host has them it is the column and the row of a block.
 
 #ifndef DIRECTION_COMMON
 #define DIRECTION_COMMON
@@ -29,14 +29,14 @@ const uint NAME(_row_stride) = NAME(_lane_axis) == 0u ? NAME(_x10) : NAME(_x00);
 uint NAME(_way)() {
     bool tiled = NAME(_row_radix) == 4u && NAME(_row_stride) == NAME(_quants) &&
                  NAME(_origin_x) % (4u * NAME(_quants) + 1u) == 0u;
-    if (NAME(_dtype) >= DTYPE_Q8_0 && !tiled) {
+    if (NAME(_in_tiles)() && !tiled) {
         return SCATTERED;
     }
     return NAME(_lane_axis) == SUMMED ? ALONG_K : (NAME(_lane_axis) == 1u - SUMMED ? ALONG_OUTER : SCATTERED);
 }
 
 uvec2 NAME(_place)(uvec2 xy) {
-    return NAME(_storage) == STORAGE_BUFFER ? uvec2(xy.y * NAME(_pitch) + xy.x, 0u) : xy;
+    return NAME(_storage) == STORAGE_BUFFER && !NAME(_in_blocks)() ? uvec2(xy.y * NAME(_pitch) + xy.x, 0u) : xy;
 }
 
 uvec4 NAME(_fetch_place)(uvec2 place) {
@@ -60,7 +60,8 @@ vec4 NAME(_gather)(uint o, uint k, uint i2, uint i3) {
     k = min(k, NAME(_k) - 1u);
     for (uint e = 0u; e < 4u; e++) {
         uint i = min(o + e, NAME(_outer) - 1u);
-        v[e] = SUMMED == 0u ? NAME(_load)(k, i, i2, i3) : NAME(_load)(i, k, i2, i3);
+        uvec2 at = SUMMED == 0u ? uvec2(k, i) : uvec2(i, k);
+        v[e] = NAME(_load)(at.x, at.y, i2, i3);
     }
     return v;
 }

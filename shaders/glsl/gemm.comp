@@ -41,6 +41,7 @@ layout(constant_id = 18) const float SCALE_2 = 1.0;
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
+#define BLOCKS
 #include "operand.glsl"
 
 #define OPERAND B
@@ -52,6 +53,7 @@ layout(constant_id = 18) const float SCALE_2 = 1.0;
 #define OPERAND A2
 #define SLOT 2
 #define ACCESS READ
+#define BLOCKS
 #include "operand.glsl"
 
 #define OPERAND B2

@@ -1,6 +1,6 @@
 // The left operand of a product as fragments of 4 k by 4 TILE_M values of m, decoded from any dtype. Include after
 // direction.glsl and
-//     #define OPERAND A       the prefix operand.glsl was given
+//     #define OPERAND A       the prefix operand.glsl was given, with BLOCKS
 // which is undefined again at the end.
 //
 // Lanes along K: a texel is a run of k of one row, four rows make a fragment. Lanes along m: a texel is a run of m of one
@@ -16,20 +16,22 @@ uint NAME(_quad)[TILE_M];
 uint NAME(_i2);
 uint NAME(_i3);
 
-// Lanes along K: the open texel of every row, and the scale of its slot.
+// Lanes along K: the open texel of every row, and the scale of its slot. Of blocks it is a part of one, sixteen elements, that
+// is open: the step to the block, and the part's number in it.
 uvec4 NAME(_open)[4u * TILE_M];
 vec2 NAME(_scales)[4u * TILE_M];
+uvec2 NAME(_block);
+uint NAME(_part);
 
-// Quads of k a texel holds that runs along K.
+// Quads of k that are open at a time where texels run along K.
 uint NAME(_quads_of_texel)() {
     if (NAME(_way)() != ALONG_K) {
         return 1u;
     }
-    return NAME(_dtype) == DTYPE_F32 ? 1u : (NAME(_dtype) == DTYPE_F16 ? 2u : (NAME(_dtype) == DTYPE_Q8_0 ? 4u : 8u));
-}
-
-bool NAME(_quantized)() {
-    return NAME(_dtype) >= DTYPE_Q8_0;
+    if (NAME(_in_blocks)()) {
+        return 4u;
+    }
+    return NAME(_lanes) / (4u * NAME(_quants));
 }
 
 // Step from the first slot of a quantized tile to its scale texel.
@@ -66,9 +68,17 @@ void NAME(_open_texels)(uint s) {
     if (NAME(_way)() != ALONG_K) {
         return;
     }
+    if (NAME(_in_blocks)()) {
+        NAME(_block) = NAME(_along)(s / (NAME(_lanes) / 16u));
+        NAME(_part) = s % (NAME(_lanes) / 16u);
+        [[unroll]] for (uint r = 0u; r < 4u * TILE_M; r++) {
+            NAME(_scales)[r] = NAME(_block_scale)(NAME(_starts)[r] + NAME(_block), NAME(_part));
+        }
+        return;
+    }
     uvec2 along = NAME(_along)(s / NAME(_quants)) + uvec2(s % NAME(_quants), 0u);
     [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
-        if (NAME(_quantized)()) {
+        if (NAME(_in_tiles)()) {
             uvec4 words = NAME(_fetch_scales)(NAME(_starts)[4u * q] + NAME(_along)(s / NAME(_quants)));
             [[unroll]] for (uint r = 0u; r < 4u; r++) {
                 NAME(_scales)[4u * q + r] = NAME(_row_scale)(words[r]);
@@ -86,19 +96,26 @@ void NAME(_fill)(uint k4, uint c) {
         if (NAME(_way)() == ALONG_K) {
             vec4 row[4];
             [[unroll]] for (uint r = 0u; r < 4u; r++) {
-                row[r] = NAME(_decode)(NAME(_open)[4u * q + r], c, NAME(_scales)[4u * q + r]);
+                uint i = 4u * q + r;
+                row[r] = NAME(_in_blocks)() ? NAME(_block_quad)(NAME(_starts)[i] + NAME(_block), 4u * NAME(_part) + c, NAME(_scales)[i])
+                                            : NAME(_decode)(NAME(_open)[i], c, NAME(_scales)[i]);
             }
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
                 NAME(_fragment)[4u * q + kk] = vec4(row[0][kk], row[1][kk], row[2][kk], row[3][kk]);
             }
         } else if (NAME(_way)() == ALONG_OUTER) {
             uvec4 words = uvec4(0u);
-            if (NAME(_quantized)()) {
+            if (NAME(_in_tiles)()) {
                 words = NAME(_fetch_scales)(NAME(_starts)[4u * q] + NAME(_along)(4u * k4));
             }
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
                 uint k = NAME(_k) % 4u == 0u ? 4u * k4 + kk : min(4u * k4 + kk, NAME(_k) - 1u);
-                uvec2 place = NAME(_starts)[4u * q] + NAME(_along)(k) + uvec2(NAME(_quad_texel)(NAME(_quad)[q]), 0u);
+                uvec2 slot = NAME(_starts)[4u * q] + NAME(_along)(k);
+                if (NAME(_in_blocks)()) {
+                    NAME(_fragment)[4u * q + kk] = NAME(_load_quad)(slot, NAME(_quad)[q]);
+                    continue;
+                }
+                uvec2 place = slot + uvec2(NAME(_quad_texel)(NAME(_quad)[q]), 0u);
                 vec2 scale = NAME(_row_scale)(words[kk]);
                 NAME(_fragment)[4u * q + kk] = NAME(_decode)(NAME(_fetch_place)(place), NAME(_quad)[q], scale);
             }

@@ -6,11 +6,13 @@
 //     #define ACCESS READ     READ, WRITE or UPDATE
 // and, where the operand has one dtype in any case,
 //     #define DTYPE DTYPE_F32
+// or, where it may hold blocks as the host has them (blocks.glsl),
+//     #define BLOCKS
 // which are undefined again at the end. With WORDS defined the buffer is one of words, which can be replaced one by one
 // (replace); such an operand is never an image.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
-// type, one block of 32 of a quantized one. A quad is four consecutive elements along view axis 0, number i0 / 4.
+// type, one block of a quantized one. A quad is four consecutive elements along view axis 0, number i0 / 4.
 //
 // Maps are specialization constants 64 + 48 p + field (see docs/architecture.md): after specialization a constant radix
 // turns its divisions into shifts or multiplications, and the branches on storage and dtype disappear.
@@ -35,8 +37,26 @@ const uint FLAT = 5u;
 const uint DTYPE_F32 = 0u;
 const uint DTYPE_F16 = 1u;
 const uint DTYPE_I32 = 2u;
-const uint DTYPE_Q8_0 = 3u;
-const uint DTYPE_Q4_1 = 4u;
+const uint DTYPE_BF16 = 3u;
+const uint DTYPE_I64 = 4u;
+// Blocks of 32 in tiles of four slots.
+const uint DTYPE_Q8_0 = 8u;
+const uint DTYPE_Q4_1 = 9u;
+// Blocks of 32 as the host has them.
+const uint DTYPE_Q4_0 = 16u;
+const uint DTYPE_Q5_0 = 17u;
+const uint DTYPE_Q5_1 = 18u;
+const uint DTYPE_IQ4_NL = 19u;
+const uint DTYPE_MXFP4 = 20u;
+// Blocks of 256 as the host has them.
+const uint DTYPE_Q2_K = 32u;
+const uint DTYPE_Q3_K = 33u;
+const uint DTYPE_Q4_K = 34u;
+const uint DTYPE_Q5_K = 35u;
+const uint DTYPE_Q6_K = 36u;
+const uint DTYPE_IQ4_XS = 37u;
+const uint DTYPE_TQ1_0 = 38u;
+const uint DTYPE_TQ2_0 = 39u;
 
 // Signed byte k of a word, k = 0..3 in the four components.
 vec4 operand_bytes(uint word) {
@@ -78,6 +98,14 @@ uint operand_half_bits(float x) {
 
 uint operand_pack_halves(vec2 v) {
     return operand_half_bits(v.x) | (operand_half_bits(v.y) << 16);
+}
+
+// Upper halves of two floats, rounded to nearest, ties to even; NaNs stay and are quiet.
+uint operand_pack_upper(vec2 v) {
+    uvec2 bits = floatBitsToUint(v);
+    uvec2 rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+    uvec2 upper = mix(rounded, bits >> 16 | 0x40u, greaterThan(bits & 0x7FFFFFFFu, uvec2(0x7F800000u)));
+    return upper.x | upper.y << 16;
 }
 
 // With COUNTED, a module for tests of the cost model: every access counts itself in one more buffer, behind the operands'.
@@ -153,7 +181,10 @@ OPERAND_AXIS(3, _r30, _r31, _x30, _y30, _x31, _y31, _x32, _y32);
 OPERAND_FIELD(46, _origin_lane, 0u);
 
 // Elements of a slot along the lane axis, and texels of quants per slot.
-const uint NAME(_lanes) = NAME(_dtype) >= DTYPE_Q8_0 ? 32u : (NAME(_dtype) == DTYPE_F16 ? 8u : 4u);
+const uint NAME(_lanes) =
+    NAME(_dtype) >= DTYPE_Q2_K ? 256u
+    : (NAME(_dtype) >= DTYPE_Q8_0 ? 32u
+       : (NAME(_dtype) == DTYPE_F16 || NAME(_dtype) == DTYPE_BF16 ? 8u : (NAME(_dtype) == DTYPE_I64 ? 2u : 4u)));
 const uint NAME(_quants) = NAME(_dtype) == DTYPE_Q8_0 ? 2u : 1u;
 
 #define OPERAND_MOVE(name, r0, r1, x0, y0, x1, y1, x2, y2) \
@@ -170,8 +201,17 @@ OPERAND_MOVE(_move1, _r10, _r11, _x10, _y10, _x11, _y11, _x12, _y12)
 OPERAND_MOVE(_move2, _r20, _r21, _x20, _y20, _x21, _y21, _x22, _y22)
 OPERAND_MOVE(_move3, _r30, _r31, _x30, _y30, _x31, _y31, _x32, _y32)
 
-// First texel of a slot; the index of the lane axis counts slots, the others elements. Of a flat view it is the number of an
-// element, as a column.
+// Whether slots are in tiles, and whether they are blocks as the host has them.
+bool NAME(_in_tiles)() {
+    return NAME(_dtype) == DTYPE_Q8_0 || NAME(_dtype) == DTYPE_Q4_1;
+}
+
+bool NAME(_in_blocks)() {
+    return NAME(_dtype) >= DTYPE_Q4_0;
+}
+
+// First texel of a slot, or column of blocks and row; the index of the lane axis counts slots, the others elements. Of a
+// flat view it is the number of an element, as a column.
 uvec2 NAME(_texel)(uint s0, uint s1, uint s2, uint s3) {
     return uvec2(NAME(_origin_x), NAME(_origin_y)) + NAME(_move0)(s0) + NAME(_move1)(s1) + NAME(_move2)(s2) +
            NAME(_move3)(s3);
@@ -198,12 +238,17 @@ uvec4 NAME(_fetch)(uvec2 xy) {
 #endif
 }
 
-// Scale d and minimum m of the quantized slot whose first texel is xy. A tile is four slots and one scale texel, and tiles
-// start at multiples of their width, so that the slot's number in its tile can be read off xy.
-vec2 NAME(_scale)(uvec2 xy) {
+// Word of scales of the quantized slot whose first texel is xy. A tile is four slots and one scale texel, and tiles start at
+// multiples of their width, so that the slot's number in its tile can be read off xy.
+uint NAME(_scale_word)(uvec2 xy) {
     uint in_tile = xy.x % (4u * NAME(_quants) + 1u);
     uvec4 words = NAME(_fetch)(uvec2(xy.x - in_tile + 4u * NAME(_quants), xy.y));
-    vec2 dm = unpackHalf2x16(words[in_tile / NAME(_quants)]);
+    return words[in_tile / NAME(_quants)];
+}
+
+// Its scale d and minimum m.
+vec2 NAME(_scale)(uvec2 xy) {
+    vec2 dm = unpackHalf2x16(NAME(_scale_word)(xy));
     return NAME(_dtype) == DTYPE_Q8_0 ? vec2(dm.x, 0.0) : dm;
 }
 
@@ -217,9 +262,12 @@ vec4 NAME(_decode)(uvec4 texel, uint q, vec2 dm) {
     if (NAME(_dtype) == DTYPE_F32) {
         return uintBitsToFloat(texel);
     }
+    uvec2 pair = q == 0u ? texel.xy : texel.zw;
     if (NAME(_dtype) == DTYPE_F16) {
-        uvec2 pair = q == 0u ? texel.xy : texel.zw;
         return vec4(unpackHalf2x16(pair.x), unpackHalf2x16(pair.y));
+    }
+    if (NAME(_dtype) == DTYPE_BF16) {
+        return uintBitsToFloat(uvec4(pair.x << 16, pair.x & 0xFFFF0000u, pair.y << 16, pair.y & 0xFFFF0000u));
     }
     if (NAME(_dtype) == DTYPE_Q8_0) {
         return dm.x * operand_bytes(texel[q % 4u]);
@@ -230,9 +278,18 @@ vec4 NAME(_decode)(uvec4 texel, uint q, vec2 dm) {
     return vec4(ivec4(texel));
 }
 
-// Quad q of the slot whose first texel is xy.
+#ifdef BLOCKS
+#include "blocks.glsl"
+#endif
+
+// Quad q of the slot that is at xy.
 vec4 NAME(_load_quad)(uvec2 xy, uint q) {
-    vec2 dm = NAME(_dtype) >= DTYPE_Q8_0 ? NAME(_scale)(xy) : vec2(0.0);
+#ifdef BLOCKS
+    if (NAME(_in_blocks)()) {
+        return NAME(_block_quad)(xy, q, NAME(_block_scale)(xy, q / 4u));
+    }
+#endif
+    vec2 dm = NAME(_in_tiles)() ? NAME(_scale)(xy) : vec2(0.0);
     return NAME(_decode)(NAME(_fetch)(uvec2(xy.x + NAME(_quad_texel)(q), xy.y)), q, dm);
 }
 
@@ -273,23 +330,32 @@ uvec2 NAME(_texel_of)(uint i0, uint i1, uint i2, uint i3) {
                         NAME(_lane_axis) == 2u ? i2 / NAME(_lanes) : i2, NAME(_lane_axis) == 3u ? i3 / NAME(_lanes) : i3);
 }
 
-// One element, any dtype.
+// One element, any dtype but I64.
 float NAME(_load)(uint i0, uint i1, uint i2, uint i3) {
     uint lane = NAME(_lane)(i0, i1, i2, i3);
     return NAME(_load_quad)(NAME(_texel_of)(i0, i1, i2, i3), lane / 4u)[lane % 4u];
 }
 
-// One element of an I32 operand.
+// One element of an I64 operand: its low word and its high one.
+uvec2 NAME(_load_words)(uint i0, uint i1, uint i2, uint i3) {
+    uvec4 texel = NAME(_fetch)(NAME(_texel_of)(i0, i1, i2, i3));
+    return NAME(_lane)(i0, i1, i2, i3) % 2u == 0u ? texel.xy : texel.zw;
+}
+
+// One element of an I32 operand, or the low word of one of an I64 operand.
 int NAME(_loadi)(uint i0, uint i1, uint i2, uint i3) {
+    if (NAME(_dtype) == DTYPE_I64) {
+        return int(NAME(_load_words)(i0, i1, i2, i3).x);
+    }
     return int(NAME(_fetch)(NAME(_texel_of)(i0, i1, i2, i3))[NAME(_lane)(i0, i1, i2, i3) % 4u]);
 }
 
-// Elements 4 c4 .. 4 c4 + 3 of axis 0 of an I32 operand, zero from extent 0 on where they are gathered.
+// Elements 4 c4 .. 4 c4 + 3 of axis 0 of such an operand, zero from extent 0 on where they are gathered.
 ivec4 NAME(_load4i)(uint c4, uint i1, uint i2, uint i3) {
-    if (NAME(_lane_axis) == 0u) {
+    if (NAME(_lane_axis) == 0u && NAME(_dtype) != DTYPE_I64) {
         return ivec4(NAME(_fetch)(NAME(_texel)(c4, i1, i2, i3)));
     }
-    if (NAME(_flat_quads)()) {
+    if (NAME(_dtype) != DTYPE_I64 && NAME(_flat_quads)()) {
         return ivec4(NAME(_fetch)(NAME(_texel_of)(4u * c4, i1, i2, i3)));
     }
     ivec4 v = ivec4(0);
@@ -346,12 +412,20 @@ void NAME(_replace)(uvec2 xy, uint k, uint word) {
     NAME(_words)[4u * (xy.y * NAME(_pitch) + xy.x) + k] = word;
 }
 
-// Sets half k of a texel, whose other halves other invocations may set at the same time.
-void NAME(_replace_half)(uvec2 xy, uint k, uint bits) {
-    uint w = 4u * (xy.y * NAME(_pitch) + xy.x) + k / 2u;
-    uint shift = 16u * (k % 2u);
-    atomicAnd(NAME(_words)[w], ~(0xFFFFu << shift));
+// Sets bits of a word, the others of which other invocations may set at the same time.
+void NAME(_replace_bits)(uint w, uint shift, uint mask, uint bits) {
+    atomicAnd(NAME(_words)[w], ~(mask << shift));
     atomicOr(NAME(_words)[w], bits << shift);
+}
+
+// Sets half k of a texel.
+void NAME(_replace_half)(uvec2 xy, uint k, uint bits) {
+    NAME(_replace_bits)(4u * (xy.y * NAME(_pitch) + xy.x) + k / 2u, 16u * (k % 2u), 0xFFFFu, bits);
+}
+
+// Sets a byte of row y of the storage.
+void NAME(_replace_byte)(uint y, uint byte, uint bits) {
+    NAME(_replace_bits)(4u * y * NAME(_pitch) + byte / 4u, 8u * (byte % 4u), 0xFFu, bits);
 }
 
 #elif ACCESS != READ
@@ -381,19 +455,31 @@ void NAME(_store4)(uint c4, uint i1, uint i2, uint i3, vec4 v) {
     NAME(_put)(NAME(_texel)(c4, i1, i2, i3), floatBitsToUint(kept));
 }
 
-// The same for an F16 operand: texel c8 holds elements 8 c8 .. 8 c8 + 7.
+// The same for an F16 or BF16 operand: texel c8 holds elements 8 c8 .. 8 c8 + 7.
 void NAME(_store8)(uint c8, uint i1, uint i2, uint i3, vec4 lo, vec4 hi) {
     bool inside = NAME(_inside)(i1, i2, i3);
     vec4 a = inside ? operand_mask(2u * c8, NAME(_n0), lo) : vec4(0.0);
     vec4 b = inside ? operand_mask(2u * c8 + 1u, NAME(_n0), hi) : vec4(0.0);
-    NAME(_put)(NAME(_texel)(c8, i1, i2, i3), uvec4(operand_pack_halves(a.xy), operand_pack_halves(a.zw),
-                                                 operand_pack_halves(b.xy), operand_pack_halves(b.zw)));
+    uvec2 xy = NAME(_texel)(c8, i1, i2, i3);
+    if (NAME(_dtype) == DTYPE_BF16) {
+        NAME(_put)(xy, uvec4(operand_pack_upper(a.xy), operand_pack_upper(a.zw), operand_pack_upper(b.xy),
+                             operand_pack_upper(b.zw)));
+    } else {
+        NAME(_put)(xy, uvec4(operand_pack_halves(a.xy), operand_pack_halves(a.zw), operand_pack_halves(b.xy),
+                             operand_pack_halves(b.zw)));
+    }
 }
 
 // The same for an I32 operand.
 void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
     uvec4 kept = mix(uvec4(0u), uvec4(v), lessThan(uvec4(4u * c4) + uvec4(0u, 1u, 2u, 3u), uvec4(NAME(_n0))));
     NAME(_put)(NAME(_texel)(c4, i1, i2, i3), NAME(_inside)(i1, i2, i3) ? kept : uvec4(0u));
+}
+
+// The same for an I64 operand: texel c2 holds elements 2 c2 and 2 c2 + 1, each a low word and a high one.
+void NAME(_store2l)(uint c2, uint i1, uint i2, uint i3, uvec4 v) {
+    uvec4 kept = uvec4(2u * c2 < NAME(_n0) ? v.xy : uvec2(0u), 2u * c2 + 1u < NAME(_n0) ? v.zw : uvec2(0u));
+    NAME(_put)(NAME(_texel)(c2, i1, i2, i3), NAME(_inside)(i1, i2, i3) ? kept : uvec4(0u));
 }
 
 #endif
@@ -407,3 +493,4 @@ void NAME(_store4i)(uint c4, uint i1, uint i2, uint i3, ivec4 v) {
 #undef ACCESS
 #undef WORDS
 #undef DTYPE
+#undef BLOCKS

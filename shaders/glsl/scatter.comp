@@ -9,6 +9,7 @@
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
+#define BLOCKS
 #include "operand.glsl"
 
 #ifdef BY_ROWS
@@ -42,16 +43,21 @@ uvec4 index_of(uint number) {
 }
 
 void set_block(uvec2 from, uvec2 to) {
+    if (D_in_blocks()) {
+        uint size = blocks_bytes(D_dtype);
+        for (uint k = 0u; k < size; k++) {
+            D_replace_byte(to.y, to.x * size + k, A_block_rest(from, k) & 0xFFu);
+        }
+        return;
+    }
     for (uint q = 0u; q < D_quants; q++) {
         uvec4 quants = A_fetch(uvec2(from.x + q, from.y));
         for (uint k = 0u; k < 4u; k++) {
             D_replace(uvec2(to.x + q, to.y), k, quants[k]);
         }
     }
-    uint a = from.x % (4u * D_quants + 1u);
     uint d = to.x % (4u * D_quants + 1u);
-    uint scale = A_fetch(uvec2(from.x - a + 4u * D_quants, from.y))[a / D_quants];
-    D_replace(uvec2(to.x - d + 4u * D_quants, to.y), d / D_quants, scale);
+    D_replace(uvec2(to.x - d + 4u * D_quants, to.y), d / D_quants, A_scale_word(from));
 }
 
 void main() {
@@ -67,7 +73,7 @@ void main() {
     }
 #endif
     uint first = OFFSET + row * STRIDE_1 + p.i2 * STRIDE_2 + p.i3 * STRIDE_3;
-    if (D_dtype >= DTYPE_Q8_0) {
+    if (D_in_tiles() || D_in_blocks()) {
         uvec4 i = index_of(first + D_lanes * p.c);
         set_block(A_texel_of(D_lanes * p.c, p.i1, p.i2, p.i3), D_texel_of(i.x, i.y, i.z, i.w));
         return;
@@ -80,9 +86,17 @@ void main() {
             D_replace(xy, lane, uint(A_loadi(i0, p.i1, p.i2, p.i3)));
             continue;
         }
+        if (D_dtype == DTYPE_I64) {
+            uvec2 words = A_load_words(i0, p.i1, p.i2, p.i3);
+            D_replace(xy, 2u * lane, words.x);
+            D_replace(xy, 2u * lane + 1u, words.y);
+            continue;
+        }
         float v = A_load(i0, p.i1, p.i2, p.i3);
         if (D_dtype == DTYPE_F16) {
             D_replace_half(xy, lane, operand_half_bits(v));
+        } else if (D_dtype == DTYPE_BF16) {
+            D_replace_half(xy, lane, operand_pack_upper(vec2(v, 0.0)));
         } else {
             D_replace(xy, lane, floatBitsToUint(ADD == 0u ? v : D_load(i.x, i.y, i.z, i.w) + v));
         }

@@ -103,8 +103,8 @@ impl Fill {
     }
 }
 
-/// An integer that its dtype holds exactly; the first two elements of a quantized block hold its extremes, which makes the
-/// block's scale 1 (Q8_0: 127 / 127, Q4_1: 15 / 15).
+/// An integer that its dtype holds exactly; the first elements of a quantized block hold its extremes, which makes the
+/// block's scale 1 (Q8_0: 127 / 127, Q4_1: 15 / 15, Q4_0: -8 / -8, IQ4_NL: -127 / -127). Types that nothing is converted to get what F32 gets.
 fn integer(dtype: DType, in_block: usize, random: &mut Random) -> i32 {
     let mut within = |low: i32, high: i32| low + random.below((high - low + 1) as u32) as i32;
     match (dtype, in_block) {
@@ -113,9 +113,21 @@ fn integer(dtype: DType, in_block: usize, random: &mut Random) -> i32 {
         (DType::Q4_1, 0) => -7,
         (DType::Q4_1, 1) => 8,
         (DType::Q4_1, _) => within(-7, 8),
-        (DType::F32 | DType::F16 | DType::I32, _) => within(-5, 5),
+        (DType::Q4_0, 0) => -8,
+        (DType::Q4_0, _) => within(-8, 7),
+        (DType::Q5_0, 0) => -16,
+        (DType::Q5_0, _) => within(-16, 15),
+        (DType::Q5_1, 0) => -15,
+        (DType::Q5_1, 1) => 16,
+        (DType::Q5_1, _) => within(-15, 16),
+        (DType::IQ4_NL, 0) => -127,
+        (DType::IQ4_NL, _) => UNEVEN[within(0, 15) as usize],
+        _ => within(-5, 5),
     }
 }
+
+/// The numbers of IQ4_NL.
+const UNEVEN: [i32; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 #[cfg(test)]
 mod tests {
@@ -124,9 +136,10 @@ mod tests {
 
     #[test]
     fn integers_survive_every_dtype() {
-        for dtype in [DType::F32, DType::F16, DType::I32, DType::Q8_0, DType::Q4_1] {
-            let data = Fill::Integers.make(dtype, &[64, 5, 1, 1], 3);
-            let back = decode(dtype, &encode(dtype, &data).unwrap()).unwrap();
+        for dtype in DType::ALL {
+            let data = Fill::Integers.make(dtype, &[512, 5, 1, 1], 3);
+            let Ok(bytes) = encode(dtype, &data) else { continue };
+            let back = decode(dtype, &bytes).unwrap();
             assert!(data.iter().zip(back).all(|(&x, back)| f64::from(x) == back), "{dtype:?}");
         }
     }

@@ -4,6 +4,7 @@
 //! the oracle under a [`tolerance`] that is derived from the op's arithmetic, not tuned. [`cases`] is the table.
 
 mod adjoint;
+mod blocks;
 mod case;
 pub mod cases;
 mod check;

@@ -5,7 +5,9 @@
 //! specification, "Precision and Operation of SPIR-V Instructions"; an ULP is 2 U): division 2.5 ULP, inversesqrt 2 ULP, sqrt
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
+mod functions;
 mod reduce;
+mod samples;
 mod soft_max;
 
 use fblayout::graph::{Array, Binary, DType, Op, Rope, Unary, oracle, rope_frequencies, rope_pairs};
@@ -78,6 +80,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Unary(Unary::Gelu) => {
             inputs[0].zip(out, |x, y| (gelu_gate_error(x) + 2.0 * U) * y.abs() + FLUSH * (1.0 + x.abs()))
         }
+        &Op::Unary(kind) => inputs[0].zip(out, |x, y| functions::value(kind, x, y)),
+        &Op::Gated(gate) => functions::gated(gate, inputs, out),
         Op::SiluBack => silu_back(inputs),
         Op::TanhBack => {
             // The square's rounding is relative to the square; the difference and the product round once each.
@@ -116,9 +120,16 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Sgd => sgd(inputs),
         Op::Acc(_) => out.map(|y| U * y.abs() + FLUSH),
         Op::Set(_) | Op::SetRows(_) | Op::Repeat | Op::Pad { .. } => out.map(|_| 0.0),
+        Op::Concat { .. } | Op::PadCircular { .. } | Op::PadReflect { .. } | Op::Roll { .. } => out.map(|_| 0.0),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) | Op::Fill { .. } => out.map(|_| 0.0),
+        &Op::Upscale { sampling, .. } => samples::upscale(sampling, &inputs[0], out),
+        // One product, one sum.
+        &Op::Arange { start, .. } => out.map(|y| U * (2.0 * y.abs() + f64::from(start).abs())),
+        &Op::TimestepEmbedding { max_period } => samples::timestep(max_period, &inputs[0], out),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
-        // A Q8_0 product has 19 bits and is exact; Q4_1 adds its minimum with one rounding.
-        Op::Copy | Op::GetRows if dtypes[0] == DType::Q4_1 => exact_or(out, |y| U * y.abs()),
+        // A product of scales and quant has no more than 24 bits (Q6_K: 11 + 8 + 5, IQ4_XS: 11 + 5 + 7 and signs) and is exact; a minimum
+        // is added with one rounding.
+        Op::Copy | Op::GetRows if has_minimum(dtypes[0]) => exact_or(out, |y| U * y.abs()),
         Op::Copy | Op::GetRows => out.map(|_| 0.0),
         Op::CrossEntropyLoss => cross_entropy(inputs, out),
         Op::CrossEntropyLossBack => cross_entropy_back(inputs),
@@ -147,10 +158,15 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32) -> Arr
     bound.map(|b| (f64::from(k) + 2.0) * U * b + FLUSH * f64::from(k))
 }
 
-/// `|d q| + |m|` of Q4_1 is at most `|x| + 2 |m|`, and m is an element of the block; other dtypes have one term.
+fn has_minimum(dtype: DType) -> bool {
+    matches!(dtype, DType::Q4_1 | DType::Q5_1 | DType::Q2_K | DType::Q4_K | DType::Q5_K)
+}
+
+/// `|d q| + |m|` of a type with minima is at most `|x| + 2 |m|`, and m is an element of a block that was converted; the others have
+/// integers in every case. Other dtypes have one term.
 fn magnitude(a: &Array, dtype: DType) -> Array {
     let mut magnitude = a.map(f64::abs);
-    if dtype == DType::Q4_1 && a.shape[0].is_multiple_of(dtype.block()) {
+    if has_minimum(dtype) && a.shape[0].is_multiple_of(dtype.block()) {
         for block in magnitude.data.chunks_exact_mut(dtype.block() as usize) {
             let max = block.iter().copied().fold(0.0, f64::max);
             block.iter_mut().for_each(|x| *x += 2.0 * max);

@@ -1,6 +1,6 @@
 //! The tests of the tests: every op has cases, an oracle passes them, and a spoiled one does not.
 
-use fblayout::graph::{Array, DType, Family, ROWS};
+use fblayout::graph::{Array, DType, Family, ROWS, encode};
 use fblayout_spirv_tests::{Case, Reference, adjoints, cases, check, check_all};
 
 #[test]
@@ -16,8 +16,8 @@ fn every_op_has_cases_in_its_family() {
 
 #[test]
 fn the_oracle_rounded_to_f32_passes_every_case() {
-    for family in cases::families() {
-        let failures = check_all(&Reference::faithful(), &cases::of(family));
+    for cases in cases::families().map(cases::of).chain([cases::stored()]) {
+        let failures = check_all(&Reference::faithful(), &cases);
         assert!(failures.is_empty(), "{failures:#?}");
     }
 }
@@ -39,12 +39,14 @@ fn spoiled_results_fail_every_case() {
         let short = |case: &Case| case.node().inputs.iter().all(|i| i.shape[0] <= longest_row);
         // The largest operands add nothing here but time.
         let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 1 << 20;
-        for case in cases::families().flat_map(cases::of).filter(|c| short(c) && small(c)) {
-            let integers = case.desc(case.node().output).dtype == DType::I32;
-            // What encoding to an integer takes back is no fault.
-            let moved = |x: f64, y: f64| match integers {
-                true => x as i32 != y as i32,
-                false => y.is_nan() || (x - y).abs() > 1e-3 * x.abs(),
+        let all = cases::families().flat_map(cases::of).chain(cases::stored());
+        for case in all.filter(|c| short(c) && small(c)) {
+            let dtype = case.desc(case.node().output).dtype;
+            let held = |x: f64| encode(dtype, &[x as f32]).expect("outputs are of plain types");
+            // What encoding takes back is no fault.
+            let moved = |x: f64, y: f64| match dtype {
+                DType::F32 | DType::F16 => y.is_nan() || (x - y).abs() > 1e-3 * x.abs(),
+                _ => held(x) != held(y),
             };
             let changed = case.expected(&case.inputs()).iter().any(|held| {
                 let mut spoiled = held.clone();

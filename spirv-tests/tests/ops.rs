@@ -2,15 +2,19 @@
 
 use fblayout::graph::Family;
 use fblayout::plan::StorageChoice;
-use fblayout_spirv_tests::{STORAGES, VulkanDevice, adjoints, cases, check_all};
+use fblayout_spirv_tests::{Case, Device, STORAGES, VulkanDevice, adjoints, cases, check_all};
 
 fn assert_family(family: Family) {
     STORAGES.into_iter().for_each(|storage| assert_family_in(family, storage));
 }
 
 fn assert_family_in(family: Family, storage: StorageChoice) {
+    assert_cases(&cases::of(family), storage);
+}
+
+fn assert_cases(cases: &[Case], storage: StorageChoice) {
     let device = VulkanDevice::open(storage).expect("a Vulkan device");
-    let failures = check_all(&device, &cases::of(family));
+    let failures = check_all(&device, cases);
     let lines: Vec<String> = failures.iter().map(|f| format!("{storage:?} {f}")).collect();
     assert!(lines.is_empty(), "{} cases fail\n{}", lines.len(), lines.join("\n"));
     device.assert_valid();
@@ -32,8 +36,34 @@ fn elementwise() {
 }
 
 #[test]
+fn functions() {
+    assert_family(Family::Function);
+}
+
+#[test]
 fn copy_and_repeat() {
     assert_family(Family::Copy);
+}
+
+/// Types that the cost model only estimates.
+#[test]
+fn stored_types() {
+    for storage in STORAGES {
+        assert_cases(&cases::stored(), storage);
+    }
+}
+
+#[test]
+fn copies_of_blocks_are_exact() {
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage).expect("a Vulkan device");
+        for (case, expected) in cases::copied_blocks() {
+            let outcome =
+                device.run(&case.graph, &case.data, &case.outputs()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+            assert!(outcome.bytes[0] == expected, "{storage:?} {}", case.name);
+        }
+        device.assert_valid();
+    }
 }
 
 #[test]
@@ -44,6 +74,21 @@ fn rows() {
 #[test]
 fn rope() {
     assert_family(Family::Rope);
+}
+
+#[test]
+fn moves() {
+    assert_family(Family::Move);
+}
+
+#[test]
+fn samples() {
+    assert_family(Family::Sample);
+}
+
+#[test]
+fn generated() {
+    assert_family(Family::Generate);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Windows that no case lists: whatever the planner accepts is right, and what it refuses it explains.
 
-use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, ValueId, decode, encode};
+use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, ValueId, decode, elements, encode};
+use fblayout::kernels::Addressing;
 use fblayout_spirv_tests::{Case, Device, Fill, Reference, STORAGES, Setup, VulkanDevice, check};
 
 /// Numbers that decide the windows (a linear congruence; the tests run the same everywhere).
@@ -59,6 +60,51 @@ fn every_window_is_taken_and_right() {
         for case in (0..48).map(random_case) {
             check(&device, &case).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
         }
+        device.assert_valid();
+    }
+}
+
+/// A copy of a window of any strides.
+fn strided_case(number: u32) -> Case {
+    let mut c = Choices(number);
+    let mut s = Setup::new();
+    let root = [1 + c.below(24), 1 + c.below(9), 1 + c.below(5), 1];
+    let dtype = [DType::F32, DType::F16, DType::I32][c.below(3) as usize];
+    let fill = if dtype == DType::I32 { Fill::Ids(1 << 20) } else { Fill::Floats(3.0) };
+    let mut window = s.input(dtype, root, fill);
+    let count = elements(&root);
+    window.offset = c.below(count as u32).into();
+    let mut left = count - 1 - window.offset;
+    for axis in 0..4 {
+        let most = [1, 2, 5, 30][c.below(4) as usize];
+        let stride = u64::from(c.below(most));
+        let room = left.checked_div(stride).map_or(5, |steps| (steps + 1).min(9));
+        window.shape[axis] = 1 + c.below(room as u32);
+        window.strides[axis] = stride;
+        left -= u64::from(window.shape[axis] - 1) * stride;
+    }
+    let output = Desc { dtype, shape: window.shape };
+    s.case_as(
+        format!("window {number}: {:?} strides {:?} from {} of {root:?}", window.shape, window.strides, window.offset),
+        Op::Copy,
+        vec![window],
+        output,
+    )
+}
+
+/// What no home shows as digits is found by number.
+#[test]
+fn windows_of_any_strides_are_right() {
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage).expect("a Vulkan device");
+        let mut by_number = 0;
+        for case in (0..40).map(strided_case) {
+            let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{storage:?} {}: {e}", case.name));
+            let read = Addressing::of(&plan.steps.last().expect("a copy").constants, 0).expect("it reads");
+            by_number += u32::from(read.flat);
+            check(&device, &case).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
+        }
+        assert!(by_number >= 10, "only {by_number} of 40 windows are found by number");
         device.assert_valid();
     }
 }

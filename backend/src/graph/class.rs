@@ -129,7 +129,7 @@ pub(crate) fn through(window: &Operand, value: &Shape, axes: Axes) -> Axes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, Inset, ROWS, Rope, RopeMode, Row, Unary};
+    use super::super::{Binary, DType, Gate, Inset, ROWS, Rope, RopeMode, Row, Sampling, Triangle, Unary};
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);
@@ -196,6 +196,41 @@ mod tests {
         ];
         for unary in [Unary::Silu, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
             table.push((Op::Unary(unary), vec![x], x, "FTD-C"));
+        }
+        let bounds = Unary::Clamp { min: -1.0, max: 1.0 };
+        let dependent =
+            [Unary::Abs, Unary::Relu, Unary::Sigmoid, Unary::Exp, Unary::Expm1, Unary::Softplus, Unary::Log];
+        for unary in dependent.into_iter().chain([Unary::Sin, Unary::Cos, bounds, Unary::LeakyRelu { slope: 0.1 }]) {
+            table.push((Op::Unary(unary), vec![x], x, "FTD-C"));
+        }
+        // Without a gradient, or with one that is zero.
+        let xielu = Unary::XIelu { alpha_n: 1.0, alpha_p: 1.0, beta: 0.5, eps: 0.0 };
+        let steps = [Unary::Sgn, Unary::Step, Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
+        let curves = [Unary::Elu, Unary::GeluQuick, Unary::HardSwish, Unary::HardSigmoid, Unary::GeluErf, xielu];
+        for unary in steps.into_iter().chain(curves) {
+            table.push((Op::Unary(unary), vec![x], x, "FTI-C"));
+        }
+        table.push((Op::Gated(Gate::ReGlu), vec![x, x], x, "FTD-C"));
+        let (square, taller) = (Desc::f32([6, 6, 4, 1]), Desc::f32([8, 6, 8, 1]));
+        let padded = Desc::f32([10, 6, 4, 1]);
+        table.extend([
+            (Op::Concat { axis: 2 }, vec![x, x], taller, "FTI-D"),
+            (Op::Roll { shift: [1, 0, -2, 0] }, vec![x], x, "FTI-D"),
+            (Op::DiagMaskInf { past: 1 }, vec![x], x, "FTI-C"),
+            (Op::DiagMaskZero { past: 1 }, vec![x], x, "FTI-C"),
+            (Op::Tri(Triangle::Upper), vec![square], square, "FTI-C"),
+            // Without a gradient.
+            (Op::PadCircular { before: [1, 0, 0, 0] }, vec![x], padded, "FTI-C"),
+            (Op::PadReflect { before: 1 }, vec![x], padded, "FTI-C"),
+            (Op::Diag, vec![matrix(8, 1)], matrix(8, 8), "FTI-C"),
+            (Op::Upscale { sampling: Sampling::Bicubic, align_corners: false }, vec![x], taller, "FTI-C"),
+            (Op::Fill { value: 1.0 }, vec![], x, "FTI-C"),
+            (Op::Arange { start: 0.0, step: 1.0 }, vec![], matrix(9, 1), "FTI-C"),
+            (Op::TimestepEmbedding { max_period: 100 }, vec![matrix(4, 1)], matrix(8, 4), "FTI-C"),
+        ]);
+        let oai = Gate::SwiGluOai { alpha: 1.0, limit: 7.0 };
+        for gate in [Gate::GeGluErf, Gate::GeGluQuick, oai, Gate::SwiGluClamp { limit: 7.0 }] {
+            table.push((Op::Gated(gate), vec![x, x], x, "FTI-C"));
         }
         table
     }

@@ -332,7 +332,7 @@ impl Graph {
                 return fail("works in place and must name its output as updated");
             }
             let can = match node.op.row().family {
-                Family::Elementwise => true,
+                family if family.is_by_element() => true,
                 Family::Inset => node.inputs[0].value == node.output && reads(node.output).count() == 1,
                 _ => false,
             };

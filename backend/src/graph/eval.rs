@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Array, Graph, GraphError, Kind, Node, Operand, ValueId, oracle};
+use super::{Array, DType, Graph, GraphError, Kind, Node, Operand, ValueId, oracle};
 
 /// What values hold.
 pub type Contents = HashMap<ValueId, Array>;
@@ -27,12 +27,17 @@ impl Node {
 
     /// Runs the node on its oracle; `contents` must hold its operands and gets what it writes. `graph` is the node's own.
     pub fn step(&self, graph: &Graph, contents: &mut Contents) {
-        let results = oracle(&self.op, &self.shown(contents), graph.values[self.output.index()].shape);
+        let output = &graph.values[self.output.index()];
+        let mut results = oracle(&self.op, &self.shown(contents), output.shape);
+        if output.dtype == DType::I32 {
+            results.iter_mut().for_each(|held| *held = held.map(f64::trunc));
+        }
         contents.extend(self.written().iter().copied().zip(results));
     }
 }
 
-/// Runs the graph in f64: what every value holds after it, external ones included. Nothing is rounded, whatever the dtypes.
+/// Runs the graph in f64: what every value holds after it, external ones included. Nothing is rounded, whatever the dtypes, but what
+/// becomes an integer is cut.
 ///
 /// `contents` holds the external values that nodes read; ids of GetRows and GetRowsBack must be rows of their table.
 ///
@@ -62,7 +67,7 @@ pub fn eval(graph: &Graph, mut contents: Contents) -> Result<Contents, GraphErro
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Binary, DType, Op, Unary};
+    use super::super::{Binary, Op, Unary};
     use super::*;
 
     const ADD: Op = Op::Binary(Binary::Add);

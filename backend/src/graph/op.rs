@@ -122,7 +122,7 @@ pub enum Binary {
 }
 
 /// Elementwise ops of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unary {
     /// x * sigmoid(x)
     Silu,
@@ -136,12 +136,125 @@ pub enum Unary {
     Tanh,
     /// GELU by its tanh approximation: `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`
     Gelu,
+    /// |x|
+    Abs,
+    /// -1, 0 or 1
+    Sgn,
+    /// 1 above 0, else 0
+    Step,
+    /// x above 0, else `exp(x) - 1`
+    Elu,
+    /// x above 0, else 0
+    Relu,
+    /// `1 / (1 + exp(-x))`
+    Sigmoid,
+    /// GELU by a sigmoid: `x sigmoid(1.702 x)`
+    GeluQuick,
+    /// `x` times its [`Unary::HardSigmoid`]
+    HardSwish,
+    /// `(x + 3) / 6` within 0 and 1
+    HardSigmoid,
+    /// exponential
+    Exp,
+    /// `exp(x) - 1`
+    Expm1,
+    /// `log(1 + exp(x))`
+    Softplus,
+    /// GELU as it is defined: `x / 2 (1 + erf(x / sqrt(2)))`
+    GeluErf,
+    /// `alpha_p x^2 + beta x` above 0, else `alpha_n (exp(min(x, eps)) - 1 - x) + beta x`; the parameters are those that ggml's
+    /// builder stores.
+    XIelu {
+        /// Factor of the exponential.
+        alpha_n: f32,
+        /// Factor of the square.
+        alpha_p: f32,
+        /// Slope at 0.
+        beta: f32,
+        /// Greatest exponent.
+        eps: f32,
+    },
+    /// Greatest integer that is not above x.
+    Floor,
+    /// Least integer that is not below x.
+    Ceil,
+    /// Nearest integer, halves away from 0.
+    Round,
+    /// The integer part.
+    Trunc,
+    /// natural logarithm
+    Log,
+    /// sine of an angle in radians
+    Sin,
+    /// cosine of an angle in radians
+    Cos,
+    /// x within two bounds
+    Clamp {
+        /// Lower bound.
+        min: f32,
+        /// Upper bound.
+        max: f32,
+    },
+    /// x above 0, else `slope x`
+    LeakyRelu {
+        /// Slope below 0.
+        slope: f32,
+    },
+}
+
+/// Gated units other than SwiGLU and GEGLU: operands gate g and up u.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gate {
+    /// `relu(g) u`
+    ReGlu,
+    /// `gelu(g) u` with [`Unary::GeluErf`]
+    GeGluErf,
+    /// `gelu(g) u` with [`Unary::GeluQuick`]
+    GeGluQuick,
+    /// `g sigmoid(alpha g) (1 + u)`, g at most the limit, u within the limit on either side
+    SwiGluOai {
+        /// Factor within the sigmoid.
+        alpha: f32,
+        /// Bound of the operands.
+        limit: f32,
+    },
+    /// `silu(g) u`, g at most the limit, u within the limit on either side
+    SwiGluClamp {
+        /// Bound of the operands.
+        limit: f32,
+    },
+}
+
+/// How a tensor is sampled at other extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sampling {
+    /// The element at or before the place.
+    Nearest,
+    /// Linear between neighbours along axes 0 and 1.
+    Bilinear,
+    /// The mean under a triangle as wide as two steps along axes 0 and 1, of the coarser of both grids.
+    Antialiased,
+    /// Cubic convolution along axes 0 and 1 with a = -0.75.
+    Bicubic,
+}
+
+/// Which elements of a square matrix are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Triangle {
+    /// Those above the diagonal, and the diagonal.
+    UpperDiagonal,
+    /// Those above the diagonal: axis 0 beyond axis 1.
+    Upper,
+    /// Those below the diagonal, and the diagonal.
+    LowerDiagonal,
+    /// Those below the diagonal.
+    Lower,
 }
 
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be F32, F16, Q8_0, Q4_1; axes 2, 3 of a repeat blockwise (GQA).
+    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be of any type that is no integer; axes 2, 3 of a repeat blockwise (GQA).
     MulMat,
     /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
     OutProd,
@@ -166,6 +279,8 @@ pub enum Op {
     SwiGlu,
     /// Split GEGLU: `gelu(gate) * up`, with Gelu's approximation.
     GeGlu,
+    /// Another split gated unit.
+    Gated(Gate),
     /// `x / sqrt(mean(x^2) + eps)` along axis 0.
     RmsNorm {
         /// Added to the mean square.
@@ -210,10 +325,69 @@ pub enum Op {
     Set(Inset),
     /// ACC: operands base, part, F32; the base with the part added at the inset.
     Acc(Inset),
-    /// SET_ROWS: operands base, rows, ids `[r]` (I32, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
+    /// SET_ROWS: operands base, rows, ids `[r]` (I32 or I64, repeated over axes 2 and 3 as the rows have it); the base with row i of the rows at
     /// row `ids[i]` of the inset. An id that is no row is left out; of equal ids one row remains.
     SetRows(Inset),
-    /// GET_ROWS: operands table (F32, F16, Q8_0, Q4_1) `[n, rows]`, ids I32 `[r]` -> F32 `[n, r]`.
+    /// Operands a, b of one plain dtype, side by side along an axis.
+    Concat {
+        /// The axis.
+        axis: u32,
+    },
+    /// The operand repeated without end: element i of the output is element `i - before` modulo the extents.
+    PadCircular {
+        /// Elements of the output before the operand, per axis.
+        before: Shape,
+    },
+    /// The operand mirrored at both ends of axis 0, its first and last elements once.
+    PadReflect {
+        /// Elements of the output before the operand.
+        before: u32,
+    },
+    /// The elements moved along every axis, round its end.
+    Roll {
+        /// Steps per axis, fewer than its extent.
+        shift: [i32; 4],
+    },
+    /// UPSCALE: the operand sampled at the output's extents, by the nearest element along axes 2 and 3.
+    Upscale {
+        /// How along axes 0 and 1.
+        sampling: Sampling,
+        /// First and last elements of axes 0 and 1 meet, instead of their outer edges.
+        align_corners: bool,
+    },
+    /// Rows `[n, 1, ..]` as the diagonals of matrices.
+    Diag,
+    /// Minus infinity where axis 0 is beyond axis 1 by more than `past`.
+    DiagMaskInf {
+        /// Elements of the first row that stay, but one.
+        past: u32,
+    },
+    /// Zero there.
+    DiagMaskZero {
+        /// Elements of the first row that stay, but one.
+        past: u32,
+    },
+    /// Zero outside a triangle of axes 0 and 1.
+    Tri(Triangle),
+    /// No operands; one value everywhere. The tensor that ggml's node names as source gives it nothing but its shape.
+    Fill {
+        /// The value.
+        value: f32,
+    },
+    /// No operands; `start + i step` along axis 0.
+    Arange {
+        /// First element.
+        start: f32,
+        /// Difference of neighbours.
+        step: f32,
+    },
+    /// Cosines, then sines, of each element of a vector at frequencies that fall from 1 to `1 / max_period`: `[t]` -> `[n, t]`; an odd
+    /// last element is zero.
+    TimestepEmbedding {
+        /// Ratio of the frequencies.
+        max_period: u32,
+    },
+    /// GET_ROWS: operands table `[n, rows]` of any type but I64, ids I32 `[r]` -> F32 `[n, r]`, or I32 of I32.
     GetRows,
     /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
     GetRowsBack,

@@ -5,7 +5,7 @@ use super::flops::Work;
 use super::gradient::{self, rules as gradients};
 use super::oracle::{self, Oracle};
 use super::rules::{self, Rule, ShapeError};
-use super::{Array, Binary, Desc, Op, Rope, Shape, Unary};
+use super::{Array, Binary, Desc, Gate, Op, Rope, Shape, Unary};
 
 /// Which kernels compute an op: one file of `kernels/` and one group of shaders each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,12 +14,20 @@ pub enum Family {
     Gemm,
     /// Each element of the output from the same element of the operands.
     Elementwise,
+    /// The same by a function that no other kernel applies to its result.
+    Function,
     /// Values moved, repeated, or converted to another dtype.
     Copy,
     /// Each row from its own row: norms, softmax, their gradients, argmax.
     Rows,
     /// Rotary embedding.
     Rope,
+    /// Values at other places, or left out.
+    Move,
+    /// Values between those of the operand.
+    Sample,
+    /// Values of a formula.
+    Generate,
     /// Rows picked or scattered by ids.
     Gather,
     /// Sums over repeats.
@@ -34,6 +42,13 @@ pub enum Family {
     Sort,
     /// Operand 0 with a part of it written anew.
     Inset,
+}
+
+impl Family {
+    /// Whether every element of the output needs the same element of the operands and no other.
+    pub fn is_by_element(self) -> bool {
+        matches!(self, Self::Elementwise | Self::Function)
+    }
 }
 
 /// What there is to know of an op.
@@ -62,6 +77,9 @@ pub struct Row {
 /// Why some ops have no gradient.
 const SECOND: &str = "it is part of one, and second derivatives are not built";
 const INDEX: &str = "its result is an index";
+const STEPS: &str = "it is flat wherever it has a derivative";
+const NOTHING: &str = "it has no operands";
+const FUNCTION: &str = "ggml has no rule for it either";
 const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
 const FORWARD: &str = "ggml trains without it";
@@ -124,6 +142,34 @@ table! {
     GELU_BACK               2..=2    Elementwise  19      same_shape         elementwise::gelu_back   none(SECOND)  own;
     SWIGLU                  2..=2    Elementwise  5       same_shape         elementwise::swiglu      swiglu        own;
     GEGLU                   2..=2    Elementwise  10      same_shape         elementwise::geglu       geglu         own;
+    ABS                     1..=1    Function     1       same_shape         elementwise::unary       abs           own;
+    SGN                     1..=1    Function     1       same_shape         elementwise::unary       flat          own;
+    STEP                    1..=1    Function     1       same_shape         elementwise::unary       flat          own;
+    ELU                     1..=1    Function     3       same_shape         elementwise::unary       none(FUNCTION) own;
+    RELU                    1..=1    Function     1       same_shape         elementwise::unary       relu          own;
+    SIGMOID                 1..=1    Function     3       same_shape         elementwise::unary       sigmoid       own;
+    GELU_QUICK              1..=1    Function     5       same_shape         elementwise::unary       none(FUNCTION) own;
+    HARDSWISH               1..=1    Function     5       same_shape         elementwise::unary       none(FUNCTION) own;
+    HARDSIGMOID             1..=1    Function     4       same_shape         elementwise::unary       none(FUNCTION) own;
+    EXP                     1..=1    Function     1       same_shape         elementwise::unary       exp           own;
+    EXPM1                   1..=1    Function     2       same_shape         elementwise::unary       expm1         own;
+    SOFTPLUS                1..=1    Function     4       same_shape         elementwise::unary       softplus      own;
+    GELU_ERF                1..=1    Function     24      same_shape         elementwise::unary       none(FUNCTION) own;
+    XIELU                   1..=1    Function     7       same_shape         elementwise::unary       none(FUNCTION) own;
+    FLOOR                   1..=1    Function     1       same_shape         elementwise::unary       none(STEPS)   own;
+    CEIL                    1..=1    Function     1       same_shape         elementwise::unary       none(STEPS)   own;
+    ROUND                   1..=1    Function     1       same_shape         elementwise::unary       none(STEPS)   own;
+    TRUNC                   1..=1    Function     1       same_shape         elementwise::unary       none(STEPS)   own;
+    LOG                     1..=1    Function     1       same_shape         elementwise::unary       log           own;
+    SIN                     1..=1    Function     1       same_shape         elementwise::unary       sin           own;
+    COS                     1..=1    Function     1       same_shape         elementwise::unary       cos           own;
+    CLAMP                   1..=1    Function     2       same_shape         elementwise::unary       clamp         own;
+    LEAKY_RELU              1..=1    Function     3       same_shape         elementwise::unary       leaky_relu    own;
+    REGLU                   2..=2    Function     2       same_shape         functions::gated         reglu         own;
+    GEGLU_ERF               2..=2    Function     25      same_shape         functions::gated         none(FUNCTION) own;
+    GEGLU_QUICK             2..=2    Function     6       same_shape         functions::gated         none(FUNCTION) own;
+    SWIGLU_OAI              2..=2    Function     9       same_shape         functions::gated         none(FUNCTION) own;
+    SWIGLU_CLAMP            2..=2    Function     8       same_shape         functions::gated         none(FUNCTION) own;
     RMS_NORM                1..=1    Rows         3       same_shape         rows::rms_norm           rms_norm      rows;
     RMS_NORM_BACK           2..=2    Rows         7       same_shape         rows::rms_norm_back      none(SECOND)  rows;
     SOFT_MAX                1..=3    Rows         7       soft_max           rows::soft_max           soft_max      rows;
@@ -146,6 +192,18 @@ table! {
     REPEAT_BACK             1..=1    RepeatBack   1       repeat_back        moves::repeat_back       repeat_back   repeat_back;
     CPY                     1..=1    Copy         0       copy               moves::copy              copy          moved;
     PAD                     1..=1    Copy         0       pad                moves::pad               pad           looked_up;
+    CONCAT                  2..=2    Move         0       concat             places::concat           concat        looked_up;
+    PAD_CIRCULAR            1..=1    Move         0       pad_circular       places::pad_circular     none(FUNCTION) looked_up;
+    PAD_REFLECT_1D          1..=1    Move         0       pad_reflect        places::pad_reflect      none(FUNCTION) looked_up;
+    ROLL                    1..=1    Move         0       roll               places::roll             roll          looked_up;
+    DIAG                    1..=1    Move         0       diag               places::diag             none(FUNCTION) looked_up;
+    DIAG_MASK_INF           1..=1    Move         0       same_shape         places::band             band          own;
+    DIAG_MASK_ZERO          1..=1    Move         0       same_shape         places::band             band          own;
+    TRI                     1..=1    Move         0       tri                places::band             band          own;
+    UPSCALE                 1..=1    Sample       16      upscale            samples::upscale         none(FUNCTION) looked_up;
+    FILL                    0..=0    Generate     0       fill               generate::fill           none(NOTHING) own;
+    ARANGE                  0..=0    Generate     2       arange             generate::arange         none(NOTHING) own;
+    TIMESTEP_EMBEDDING      1..=1    Generate     4       timestep           generate::timestep       none(FUNCTION) looked_up;
     SET                     2..=2    Inset        0       set                insets::set              set           inset;
     ACC                     2..=2    Inset        1       acc                insets::set              acc           inset;
     SET_ROWS                3..=3    Inset        0       set_rows           insets::set_rows         none(SCATTER) inset;
@@ -173,11 +231,39 @@ impl Op {
             Self::Unary(Unary::Sqrt) => &SQRT,
             Self::Unary(Unary::Tanh) => &TANH,
             Self::Unary(Unary::Gelu) => &GELU,
+            Self::Unary(Unary::Abs) => &ABS,
+            Self::Unary(Unary::Sgn) => &SGN,
+            Self::Unary(Unary::Step) => &STEP,
+            Self::Unary(Unary::Elu) => &ELU,
+            Self::Unary(Unary::Relu) => &RELU,
+            Self::Unary(Unary::Sigmoid) => &SIGMOID,
+            Self::Unary(Unary::GeluQuick) => &GELU_QUICK,
+            Self::Unary(Unary::HardSwish) => &HARDSWISH,
+            Self::Unary(Unary::HardSigmoid) => &HARDSIGMOID,
+            Self::Unary(Unary::Exp) => &EXP,
+            Self::Unary(Unary::Expm1) => &EXPM1,
+            Self::Unary(Unary::Softplus) => &SOFTPLUS,
+            Self::Unary(Unary::GeluErf) => &GELU_ERF,
+            Self::Unary(Unary::XIelu { .. }) => &XIELU,
+            Self::Unary(Unary::Floor) => &FLOOR,
+            Self::Unary(Unary::Ceil) => &CEIL,
+            Self::Unary(Unary::Round) => &ROUND,
+            Self::Unary(Unary::Trunc) => &TRUNC,
+            Self::Unary(Unary::Log) => &LOG,
+            Self::Unary(Unary::Sin) => &SIN,
+            Self::Unary(Unary::Cos) => &COS,
+            Self::Unary(Unary::Clamp { .. }) => &CLAMP,
+            Self::Unary(Unary::LeakyRelu { .. }) => &LEAKY_RELU,
             Self::SiluBack => &SILU_BACK,
             Self::TanhBack => &TANH_BACK,
             Self::GeluBack => &GELU_BACK,
             Self::SwiGlu => &SWIGLU,
             Self::GeGlu => &GEGLU,
+            Self::Gated(Gate::ReGlu) => &REGLU,
+            Self::Gated(Gate::GeGluErf) => &GEGLU_ERF,
+            Self::Gated(Gate::GeGluQuick) => &GEGLU_QUICK,
+            Self::Gated(Gate::SwiGluOai { .. }) => &SWIGLU_OAI,
+            Self::Gated(Gate::SwiGluClamp { .. }) => &SWIGLU_CLAMP,
             Self::RmsNorm { .. } => &RMS_NORM,
             Self::RmsNormBack { .. } => &RMS_NORM_BACK,
             Self::Rope(Rope { back: false, .. }) => &ROPE,
@@ -188,6 +274,18 @@ impl Op {
             Self::RepeatBack => &REPEAT_BACK,
             Self::Copy => &CPY,
             Self::Pad { .. } => &PAD,
+            Self::Concat { .. } => &CONCAT,
+            Self::PadCircular { .. } => &PAD_CIRCULAR,
+            Self::PadReflect { .. } => &PAD_REFLECT_1D,
+            Self::Roll { .. } => &ROLL,
+            Self::Diag => &DIAG,
+            Self::DiagMaskInf { .. } => &DIAG_MASK_INF,
+            Self::DiagMaskZero { .. } => &DIAG_MASK_ZERO,
+            Self::Tri(_) => &TRI,
+            Self::Upscale { .. } => &UPSCALE,
+            Self::Fill { .. } => &FILL,
+            Self::Arange { .. } => &ARANGE,
+            Self::TimestepEmbedding { .. } => &TIMESTEP_EMBEDDING,
             Self::Set(_) => &SET,
             Self::Acc(_) => &ACC,
             Self::SetRows(_) => &SET_ROWS,

@@ -3,9 +3,8 @@
 use super::StorageKind;
 use super::operand::{
     AXES, DTYPE, EXTENTS, FIELDS_PER_AXIS, FIRST_ID, FLAT, IDS_PER_OPERAND, LANE_AXIS, ORIGIN, PADDED, PITCH, STORAGE,
-    TILE_SLOTS,
 };
-use crate::graph::{DType, Shape};
+use crate::graph::{DType, Form, Shape, TILE_SLOTS};
 use crate::layout::{Expr, LineShape, Ops};
 
 /// Where the elements of an operand are.
@@ -41,9 +40,8 @@ impl Addressing {
             }
             Some(fields)
         };
-        let dtypes = [DType::F32, DType::F16, DType::I32, DType::Q8_0, DType::Q4_1];
         Some(Self {
-            dtype: *dtypes.get(field(DTYPE)? as usize)?,
+            dtype: DType::of_code(field(DTYPE)?)?,
             storage: if field(STORAGE)? == 0 { StorageKind::Buffer } else { StorageKind::Image },
             pitch: field(PITCH)?,
             lane_axis: Some(field(LANE_AXIS)? as usize).filter(|&axis| axis < 4),
@@ -55,7 +53,7 @@ impl Addressing {
         })
     }
 
-    /// Texel of element (0, 0, 0, 0), its column and row; or its number, as a column.
+    /// Texel of element (0, 0, 0, 0): its column and row; of a type in blocks the column counts those, of a flat view elements.
     pub fn origin(&self) -> [u32; 2] {
         self.origin
     }
@@ -80,7 +78,7 @@ impl Addressing {
         self.lane_axis == Some(0) || (self.flat && r0 * r1 == 1 && step == 1 && aligned())
     }
 
-    /// First texel of the slot that holds an element: its column and row.
+    /// First texel of the slot that holds an element: its column and row. The first byte of a block is in it.
     pub fn texel(&self, index: [u32; 4]) -> [u32; 2] {
         self.found(self.moved(index))
     }
@@ -95,7 +93,15 @@ impl Addressing {
             x += x0 * d0 + x1 * d1 + x2 * d2;
             y += y0 * d0 + y1 * d1 + y2 * d2;
         }
-        [x, y]
+        [self.column(x), y]
+    }
+
+    /// Column of texels of what the digits along x count: texels, or blocks.
+    fn column(&self, x: u32) -> u32 {
+        match self.dtype.form() {
+            Form::Texel | Form::Tile { .. } => x,
+            Form::Block => (u64::from(x) * u64::from(self.dtype.block_bytes()) / 16) as u32,
+        }
     }
 
     /// The texel where digits lead: that of a number of an element, where they count those.
@@ -120,10 +126,10 @@ impl Addressing {
     /// order along both axes of the storage. What none of this depends on is left out, so that operands that lie alike there are equal.
     pub fn within(&self, reach: Shape, line: LineShape) -> Self {
         let mut cut = self.clone();
-        if self.flat {
-            // Where an element is does not follow from the lengths of its ways alone.
+        // Where an element is does not follow from the lengths of its ways alone, if they are no whole texels.
+        if self.flat || self.dtype.form() == Form::Block {
             cut.extents = std::array::from_fn(|axis| self.extents[axis].min(reach[axis]));
-            return Self { padded: [0; 4], ..cut };
+            return Self { padded: if self.flat { [0; 4] } else { cut.padded }, ..cut };
         }
         // Ways along x and y: axis and field of a stride, its length, and how often it is taken.
         let (mut along_x, mut along_y) = (Vec::new(), Vec::new());
@@ -206,8 +212,8 @@ impl Addressing {
     }
 
     /// Different texels that hold the elements of a box of these extents, each counted once however often it is repeated. Of a quantized
-    /// type they are the quants of every slot and the scales of every tile that has one of the slots. Elements that are found by number
-    /// count a texel each, while the texels from the first to the last are not fewer.
+    /// type they are the quants of every slot and the scales of every tile that has one of the slots; of blocks, what their bytes fill.
+    /// Elements that are found by number count a texel each, while the texels from the first to the last are not fewer.
     pub fn texels(&self, extents: Shape) -> u64 {
         let (mut slots, mut tiles) = (1, 1);
         let tile_width = TILE_SLOTS * self.dtype.quant_texels().unwrap_or(1);
@@ -218,15 +224,16 @@ impl Addressing {
             slots *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > 0 || y > 0))));
             tiles *= u64::from(different(steps, &digits.map(|(r, x, y)| (r, x > tile_width || y > 0))));
         }
-        match self.dtype.quant_texels() {
-            None if self.flat => {
+        match self.dtype.form() {
+            _ if self.flat => {
                 let lanes = u64::from(self.dtype.lanes());
                 let [first, last] =
                     [[0; 4], extents.map(|n| n.saturating_sub(1))].map(|index| u64::from(self.moved(index)[0]) / lanes);
                 slots.min(last.saturating_sub(first) + 1)
             }
-            None => slots,
-            Some(quants) => slots * u64::from(quants) + tiles,
+            Form::Texel => slots,
+            Form::Tile { quants } => slots * u64::from(quants) + tiles,
+            Form::Block => (slots * u64::from(self.dtype.block_bytes())).div_ceil(16),
         }
     }
 

@@ -1,17 +1,21 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
-//! `pad`, `repeat_back`.
+//! `copy_blocks`, `pad`, `repeat_back`.
 
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
-use crate::graph::{Shape, elements};
+use crate::graph::{Form, Shape, TILE_SLOTS, elements};
 
 pub(super) const WRAP: u32 = 16;
 pub(super) const RENUMBER: u32 = 17;
 const BEFORE: u32 = 16;
+const BLOCKS_RENUMBER: u32 = 16;
 
 /// A copy between shapes reads the input in the output's shape where its digits allow, else element by element by number.
 pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
     let output = call.output;
+    if output.dtype.is_quantized() {
+        return copy_blocks(call);
+    }
     let reshaped = in_shape_of(&call.inputs[0], output);
     let count = elements(&output.shape());
     if reshaped.is_none() && count > u64::from(u32::MAX) {
@@ -25,6 +29,29 @@ pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
         .set(WRAP, 0)
         .set(RENUMBER, u32::from(reshaped.is_none()))
         .texels(output)?;
+    Ok(dispatch.into())
+}
+
+/// Blocks of one type to blocks of the same type, bit by bit.
+fn copy_blocks(call: Call<'_>) -> Result<Lowered, Refusal> {
+    let (input, output) = (&call.inputs[0], call.output);
+    let lanes = output.dtype.lanes();
+    let along_rows = |operand: &Operand| matches!(operand.view.lane_axis(lanes), Ok(Some(0)));
+    let reshaped = in_shape_of(input, output).filter(along_rows);
+    if reshaped.is_none() && !along_rows(input) {
+        return Err(Refusal(format!("{}: its blocks run along another axis than those of the output", Arg::Input(0))));
+    }
+    let [p0, p1, p2, p3] = output.padded();
+    let extents = match output.dtype.form() {
+        Form::Tile { .. } => [output.dtype.row_texels(p0 / lanes * TILE_SLOTS), p1 / TILE_SLOTS, p2, p3],
+        Form::Block | Form::Texel => [output.dtype.row_texels(p0 / lanes), p1, p2, p3],
+    };
+    let dispatch = call
+        .builder("copy_blocks")?
+        .operand(Arg::Input(0), reshaped.as_ref().unwrap_or(input), Access::Read)?
+        .written_blocks(Arg::Output, output)?
+        .set(BLOCKS_RENUMBER, u32::from(reshaped.is_none()))
+        .positions(extents)?;
     Ok(dispatch.into())
 }
 

@@ -78,6 +78,14 @@ impl<'a> Builder<'a> {
         Ok(self)
     }
 
+    /// Binds the next operand slot to blocks that are written in whole rows, or whole rows of tiles.
+    pub(super) fn written_blocks(mut self, arg: Arg, operand: &Operand) -> Result<Self, Refusal> {
+        operand.check_rows_of_blocks(arg)?;
+        self.constants.extend(constants(self.args.len() as u32, arg, operand)?);
+        self.args.push((arg, Access::Write));
+        Ok(self)
+    }
+
     /// Lets the grid cover the padded box of a further operand that is written.
     pub(super) fn covering(mut self, operand: &Operand) -> Self {
         self.covered = self.box_over(operand);

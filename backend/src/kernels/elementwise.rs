@@ -13,7 +13,7 @@ const OPS_OF_ONE: u32 = 16;
 
 /// Number of an op in `shaders/glsl/elementwise.glsl`, from [`OPS_OF_ONE`] on for ops of one operand; `None` for ops of other
 /// families.
-pub(super) fn code(op: &Op) -> Option<u32> {
+pub(crate) fn code(op: &Op) -> Option<u32> {
     Some(match op {
         Op::Binary(Binary::Add) => 0,
         Op::Binary(Binary::Sub) => 1,

@@ -7,9 +7,11 @@ use super::{Addressing, copy, epilogue};
 /// is loaded by the one invocation that later stores it, and stored once, with a value that needs the load. So it is for shaders that
 /// work element by element, and for those that work on rows, whose invocations keep to columns of their own in every pass. It is not for
 /// a rotation, where another invocation loads the other half of a pair, nor for the scalar of `cross_entropy_back`, which all load.
-const SHARING: [(&str, &[u32]); 13] = [
+const SHARING: [(&str, &[u32]); 15] = [
     ("unary", &[0]),
     ("binary", &[0, 1]),
+    ("function", &[0]),
+    ("gated", &[0, 1]),
     ("rms_norm", &[0]),
     ("rms_norm_back", &[0, 1]),
     ("softmax", &[0]),

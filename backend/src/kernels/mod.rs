@@ -6,17 +6,21 @@ mod copy;
 mod dispatch;
 mod elementwise;
 mod epilogue;
+mod functions;
 mod gather;
 mod gemm;
+mod generate;
 mod in_place;
 mod inset;
 mod loss;
 mod operand;
 mod optimizer;
+mod places;
 mod reduce;
 mod rope;
 mod rotate;
 mod rows;
+mod samples;
 mod sort;
 #[cfg(test)]
 mod tests;
@@ -27,7 +31,9 @@ mod words;
 pub use addressing::Addressing;
 pub use constants::Constants;
 pub use dispatch::most_operands;
+pub(crate) use elementwise::code as step;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub(crate) use functions::selector as function;
 pub use in_place::works_in_place;
 pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
@@ -164,6 +170,8 @@ fn check(op: &Op, inputs: &[Operand], output: &Operand) -> Result<(), Refusal> {
 fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
     match *op {
         Op::MulMat | Op::OutProd => gemm::product(call, op),
+        Op::Gated(_) => functions::function(call, op),
+        Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
@@ -184,6 +192,15 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::Set(inset) => inset::set(call, inset),
         Op::Acc(inset) => inset::acc(call, inset),
         Op::SetRows(inset) => inset::set_rows(call, inset),
+        Op::Concat { axis } => places::concat(call, axis),
+        Op::PadCircular { before } => places::circular(call, before.map(i64::from)),
+        Op::Roll { shift } => places::circular(call, shift.map(i64::from)),
+        Op::PadReflect { before } => places::reflected(call, before),
+        Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) => places::band(call, op),
+        Op::Upscale { sampling, align_corners } => samples::upscale(call, sampling, align_corners),
+        Op::Fill { value } => generate::line(call, value, 0.0),
+        Op::Arange { start, step } => generate::line(call, start, step),
+        Op::TimestepEmbedding { max_period } => generate::timestep(call, max_period),
         Op::GetRows => gather::get_rows(call),
         Op::GetRowsBack => gather::get_rows_back(call),
         Op::CrossEntropyLoss => loss::cross_entropy(call),

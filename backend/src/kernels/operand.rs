@@ -1,7 +1,7 @@
 //! The operand contract: how a view becomes the specialization constants that `shaders/glsl/operand.glsl` reads.
 
 use super::{Arg, Operand, Refusal, StorageKind};
-use crate::graph::{DType, Desc, Shape};
+use crate::graph::{DType, Desc, Form, Shape, TILE_SLOTS};
 use crate::layout::{Layout, Place, Term, View, ViewAxis};
 
 /// First constant id of operand 0, and ids per operand.
@@ -26,9 +26,6 @@ pub(super) const FLAT: u32 = 5;
 
 /// Digits of an axis that a kernel takes.
 const MAX_DIGITS: usize = 3;
-
-/// Slots of a tile of a quantized type.
-pub(super) const TILE_SLOTS: u32 = 4;
 
 /// A digit of an axis in texels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +75,7 @@ impl Operand {
     pub(super) fn check_writable(&self, arg: Arg) -> Result<(), Refusal> {
         let refuse = |rule: String| Err(Refusal(format!("{arg}: {rule}")));
         let lanes = self.dtype.lanes();
-        if self.dtype.quant_texels().is_some() {
+        if self.dtype.is_quantized() {
             return refuse(format!("no kernel writes {:?}", self.dtype));
         }
         if lane_axis(&self.view.normalize(), lanes, arg)? != Some(0) || !self.padded()[0].is_multiple_of(lanes) {
@@ -95,7 +92,7 @@ impl Operand {
 /// See [`super::flat`].
 pub(super) fn flat(whole: &Operand, extents: &Shape, strides: &[u64; 4], offset: u64) -> Result<Operand, Refusal> {
     let dtype = whole.dtype;
-    if dtype.quant_texels().is_some() {
+    if dtype.is_quantized() {
         return Err(Refusal(format!("{dtype:?} has no elements that are found one by one")));
     }
     if whole.flat || !whole.view.is_linear(dtype.lanes(), whole.pitch) {
@@ -105,6 +102,37 @@ pub(super) fn flat(whole: &Operand, extents: &Shape, strides: &[u64; 4], offset:
     let count = u32::try_from(count).map_err(|_| Refusal(format!("{count} elements, which 32 bits do not number")))?;
     let view = Layout::linear(&[count]).and_then(|all| all.view().strided(extents, strides, offset));
     Ok(Operand { view: view.map_err(|illegal| Refusal(illegal.to_string()))?, flat: true, ..*whole })
+}
+
+impl Operand {
+    /// That blocks can be written by whole texels: rows, or rows of tiles, that share no texel with their neighbours and lie in it block
+    /// after block.
+    pub(super) fn check_rows_of_blocks(&self, arg: Arg) -> Result<(), Refusal> {
+        let view = self.view.normalize();
+        // Slots from one block of a row to the next, and slots that fill whole texels.
+        let (step, whole) = match self.dtype.form() {
+            Form::Texel => return Err(Refusal(format!("{arg}: {:?} has no blocks", self.dtype))),
+            Form::Tile { .. } => (TILE_SLOTS, TILE_SLOTS),
+            Form::Block => (1, 16 >> self.dtype.block_bytes().trailing_zeros().min(4)),
+        };
+        let mut aligned = view.origin.x.is_multiple_of(whole)
+            && lane_axis(&view, self.dtype.lanes(), arg)? == Some(0)
+            && (step == 1 || view.axes.get(1).is_some_and(|rows| rows.padded.is_multiple_of(step)));
+        for (axis, terms) in view.axes.iter().map(|axis| &axis.terms).enumerate() {
+            let mut terms = terms.iter().filter(|term| term.radix > 1 && !matches!(term.at, Some((Place::Lane, _))));
+            let mut inner = true;
+            aligned &= terms.all(|term| {
+                let first = std::mem::take(&mut inner);
+                match (axis, term.at) {
+                    (0, at) => first && at == Some((Place::X, step)),
+                    (1, at) if first && step > 1 => term.radix == step && at == Some((Place::X, 1)),
+                    (_, Some((Place::X, stride))) => stride.is_multiple_of(whole),
+                    (_, at) => at.is_some(),
+                }
+            });
+        }
+        if aligned { Ok(()) } else { Err(Refusal(format!("{arg}: its rows of {:?} blocks share texels", self.dtype))) }
+    }
 }
 
 /// The constants (id, bits) of operand `slot`, ids ascending. `arg` is what errors call it.
@@ -121,16 +149,7 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
                 StorageKind::Image => 1,
             },
         ),
-        (
-            DTYPE,
-            match dtype {
-                DType::F32 => 0,
-                DType::F16 => 1,
-                DType::I32 => 2,
-                DType::Q8_0 => 3,
-                DType::Q4_1 => 4,
-            },
-        ),
+        (DTYPE, dtype.code()),
         (PITCH, pitch),
         (LANE_AXIS, if operand.flat { FLAT } else { lane_axis.map_or(NO_LANE_AXIS, |axis| axis as u32) }),
     ];
@@ -160,8 +179,8 @@ fn origin_x(slot: u32, dtype: DType) -> u32 {
     dtype.quant_texels().map_or(slot, |q| slot / TILE_SLOTS * (TILE_SLOTS * q + 1) + slot % TILE_SLOTS * q)
 }
 
-/// Digits of an axis in texels, innermost first, without the lane and without digits of radix 1. `reach` runs over the axes, see
-/// [`quant_steps`].
+/// Digits of an axis in texels, in blocks along x where the storage holds blocks, innermost first, without the lane and without digits
+/// of radix 1. `reach` runs over the axes, see [`quant_steps`].
 fn steps(view: &View, axis: usize, dtype: DType, reach: &mut u32) -> Result<Vec<Step>, String> {
     let Some(axis) = view.axes.get(axis) else { return Ok(Vec::new()) };
     let is_step = |term: &&Term| term.radix > 1 && !matches!(term.at, Some((Place::Lane, _)));

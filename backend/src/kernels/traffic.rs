@@ -5,7 +5,7 @@ use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
 use super::gemm::{REDUCE, REDUCE_2, Schedule};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
-use crate::graph::{Shape, elements, rows};
+use crate::graph::{Form, Shape, elements, rows};
 use crate::layout::{Loads, Spread};
 
 /// What the names of shaders with an epilogue end in.
@@ -13,6 +13,9 @@ const FUSED: [&str; 2] = ["_fused", "_rotated"];
 
 /// Instructions that stand for all of a subgroup's.
 const SAMPLE: u32 = 32;
+
+/// Loads of a quad of a block, about: its quants, which may lie across two texels, their upper bits, and the scale that it shares.
+const BLOCK_LOADS: u32 = 3;
 
 /// What all invocations of a dispatch ask of one operand.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,7 +145,11 @@ impl Product {
     /// Quads of k that a sum goes through: whole texels of a, where they run along k.
     fn quads(&self, a: &Addressing) -> u32 {
         let step = match self.way(a) {
-            Way::AlongK => a.dtype.lanes() / 4 / a.dtype.quant_texels().unwrap_or(1),
+            Way::AlongK => match a.dtype.form() {
+                Form::Texel => a.dtype.lanes() / 4,
+                Form::Tile { quants } => a.dtype.lanes() / 4 / quants,
+                Form::Block => 4,
+            },
             Way::AlongOuter | Way::Scattered => 1,
         };
         a.extents[self.reduce].div_ceil(4).next_multiple_of(step)
@@ -157,8 +164,9 @@ impl Product {
     fn a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let (outer, lanes) = (self.outer(), a.dtype.lanes());
         let k = a.extents[self.reduce].div_ceil(self.schedule.parts);
-        let quants = a.dtype.quant_texels();
-        let scales = u32::from(quants.is_some());
+        let scales = u32::from(a.dtype.quant_texels().is_some());
+        // Loads of four rows of a quad of k, where a texel holds no more.
+        let per_quad = if a.dtype.form() == Form::Block { 4 * BLOCK_LOADS } else { 4 + scales };
         let mut touched = a.extents;
         let (instructions, per_sum) = match self.way(a) {
             Way::AlongK => {
@@ -166,11 +174,15 @@ impl Product {
                 if self.rows_are_tiled(a) {
                     touched[outer] = touched[outer].next_multiple_of(4);
                 }
-                let texels = quads / (lanes / 4 / quants.unwrap_or(1));
-                (vec![spread(outer, 4, 1), spread(self.reduce, k.div_ceil(lanes), lanes)], (4 + scales) * texels)
+                let texels = match a.dtype.form() {
+                    Form::Texel => quads / (lanes / 4),
+                    Form::Tile { quants } => quads / (lanes / 4 / quants),
+                    Form::Block => quads,
+                };
+                (vec![spread(outer, 4, 1), spread(self.reduce, k.div_ceil(lanes), lanes)], per_quad * texels)
             }
-            Way::AlongOuter => (vec![spread(self.reduce, k, 1)], (4 + scales) * quads),
-            Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 16 * (1 + scales) * quads),
+            Way::AlongOuter => (vec![spread(self.reduce, k, 1)], per_quad * quads),
+            Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 16 * loads_of_quad(a) * quads),
         };
         let requests = self.sums() * u64::from(self.schedule.tile_m) * u64::from(per_sum);
         // Workgroups with the same m follow each other.
@@ -285,7 +297,7 @@ impl Grid<'_> {
         }
         // A quad whose elements are in four texels is gathered; a quantized one needs its scales.
         let gathered = !at.by_quads();
-        let per_quad = if gathered { 4 } else { 1 + u32::from(at.dtype.quant_texels().is_some()) };
+        let per_quad = if gathered { 4 } else { loads_of_quad(at) };
         let loads = Loads { together: per_quad, ..self.order(at, gathered) };
         match access {
             Access::Write => write(at, loads, self.subgroup),
@@ -293,7 +305,7 @@ impl Grid<'_> {
                 let touched = self.touched(p);
                 let bytes = self.touched_bytes(p, touched);
                 let sweeps = self.sweeps(p);
-                let requests = self.loads(p, touched) * (1 + u64::from(at.dtype.quant_texels().is_some()));
+                let requests = self.loads(p, touched) * u64::from(loads_of_quad(at));
                 // Kernels of rows stay in theirs.
                 let along_row = sweeps == 2 || (self.shader, p) == ("cross_entropy", 0);
                 let changing = if along_row { [true, false, false, false] } else { [true; 4] };
@@ -400,6 +412,15 @@ impl Grid<'_> {
             | ("get_rows_back" | "cross_entropy_back", 1) => 2,
             _ => 1,
         }
+    }
+}
+
+/// Loads of a quad that lies along axis 0: its texel, and the scale it needs.
+fn loads_of_quad(at: &Addressing) -> u32 {
+    match at.dtype.form() {
+        Form::Texel => 1,
+        Form::Tile { .. } => 2,
+        Form::Block => BLOCK_LOADS,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::layout::View;
 
 /// Axes of the output that the lanes of its texels may run along.
 pub fn lane_axes(op: &Op, inputs: &[Desc], output: &Desc) -> &'static [usize] {
-    let plain = output.dtype.quant_texels().is_none();
+    let plain = !output.dtype.is_quantized();
     let same_axes = inputs.iter().all(|input| *op != Op::Copy || input.shape == output.shape);
     match op {
         Op::MulMat | Op::OutProd if gemm::is_symmetric(inputs) => &[0, 1],
@@ -23,6 +23,7 @@ fn with_axes(op: &Op, order: [usize; 4]) -> Option<Op> {
         Op::Binary(_)
         | Op::Scale { .. }
         | Op::Unary(_)
+        | Op::Gated(_)
         | Op::SiluBack
         | Op::TanhBack
         | Op::GeluBack

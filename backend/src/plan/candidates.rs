@@ -11,11 +11,11 @@
 //! the home.
 
 use crate::device::{Case, Profile};
-use crate::graph::Desc;
+use crate::graph::{Desc, Form, TILE_SLOTS};
 use crate::kernels::StorageKind;
 use crate::layout::{Illegal, LineShape};
 
-use super::{QUANT_ROWS, TEXEL_BYTES};
+use super::TEXEL_BYTES;
 
 /// Extents of tiles along axis 0. Short axes (rank 8 of LoRA, one row) need the small ones.
 const WIDTHS: [u32; 19] = [4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256];
@@ -158,11 +158,15 @@ impl Geometry {
 
     /// The grid of tiles. A quantized type has one home, and tiles of whole blocks.
     fn all(&self) -> Vec<Tile> {
-        let quantized = self.desc.dtype.quant_texels().is_some();
+        let quantized = self.desc.dtype.is_quantized();
         let long = |&axis: &usize| self.desc.shape[axis] > 1;
         let axes: Vec<usize> = if quantized { vec![1] } else { (1..4).filter(long).collect() };
         let axes = if axes.is_empty() { vec![1] } else { axes };
-        let strips: &[u32] = if quantized { &[QUANT_ROWS] } else { &STRIPS };
+        let strips: &[u32] = match self.desc.dtype.form() {
+            Form::Texel => &STRIPS,
+            Form::Tile { .. } => &[TILE_SLOTS],
+            Form::Block => &[1],
+        };
         let mut tiles = Vec::new();
         for &row_axis in &axes {
             for &strip in strips {
@@ -180,9 +184,8 @@ impl Geometry {
 
     /// Columns and rows of texels.
     fn texels(&self, tile: Tile) -> [u32; 2] {
-        let quants = self.desc.dtype.quant_texels();
         let slots = tile.w / self.desc.dtype.lanes();
-        [slots * (tile.strip * quants.unwrap_or(1) + u32::from(quants.is_some())), tile.h / tile.strip]
+        [self.desc.dtype.row_texels(slots * tile.strip), tile.h / tile.strip]
     }
 
     fn count(&self, tile: Tile) -> u32 {
@@ -200,8 +203,8 @@ impl Geometry {
 
     fn is_aligned(&self, tile: Tile) -> bool {
         let lines = self.line.covered_by_rectangle([0, 0], self.texels(tile));
-        // The texel of scales leaves a quantized tile unaligned, whatever its extents.
-        self.desc.dtype.quant_texels().is_some() || lines * u64::from(self.line.texels()) == u64::from(self.count(tile))
+        // Scales leave a quantized tile unaligned, whatever its extents.
+        self.desc.dtype.is_quantized() || lines * u64::from(self.line.texels()) == u64::from(self.count(tile))
     }
 
     fn padding(&self, tile: Tile) -> f64 {
@@ -237,7 +240,10 @@ impl Geometry {
     /// Lines under the slots of the first row, which are a strip apart.
     fn row(&self, tile: Tile) -> u64 {
         let slots = tile.w / self.desc.dtype.lanes();
-        let step = tile.strip.min(self.line.width);
-        u64::from(((slots - 1) * step / self.line.width) + 1)
+        let last = match self.desc.dtype.form() {
+            Form::Block => self.desc.dtype.row_texels(slots) - 1,
+            Form::Texel | Form::Tile { .. } => (slots - 1) * tile.strip.min(self.line.width),
+        };
+        u64::from(last / self.line.width + 1)
     }
 }

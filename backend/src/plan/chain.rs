@@ -36,6 +36,11 @@ pub(super) struct Chains {
 }
 
 impl Chains {
+    /// Maps and answers that are kept.
+    pub fn len(&self) -> usize {
+        self.maps.len() + self.copies.len() + self.windows.len()
+    }
+
     /// The index of a map.
     fn number(&mut self, map: View) -> u32 {
         let next = self.maps.len() as u32;

@@ -14,7 +14,7 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 
 use crate::device::{Case, Profile};
-use crate::graph::{self, Graph};
+use crate::graph::{self, Form, Graph};
 use crate::kernels::{self, Access, Addressing, Constants, StorageKind, Traffic};
 use crate::layout::{Coverage, LineShape, Loads, Ops};
 
@@ -284,7 +284,11 @@ impl Machine<'_> {
                 loads.coverage(line, *own, |index| places.of(index))
             });
             // Only the first texel of a quantized slot was looked at; the others lie beside it.
-            let beside = f64::from(t.addressing.dtype.quant_texels().unwrap_or(1));
+            let beside = match t.addressing.dtype.form() {
+                Form::Texel => 1.0,
+                Form::Tile { quants } => quants.into(),
+                Form::Block => f64::from(t.addressing.dtype.block_bytes()) / TEXEL_BYTES as f64,
+            };
             let efficiency = (coverage.efficiency(line) * beside).min(1.0);
             loads += match t.addressing.storage {
                 StorageKind::Image => t.requests as f64 / case.more(p.texels),

@@ -1,7 +1,7 @@
 //! The home that dtype and shape alone prescribe: engines write weights before any graph exists, and several graphs share them.
 
 use crate::device::Limits;
-use crate::graph::{DType, Shape};
+use crate::graph::{DType, Form, Shape, TILE_SLOTS};
 use crate::kernels::{Operand, StorageKind};
 use crate::layout::{Illegal, Layout, TileTarget, View, tile_rule};
 
@@ -100,16 +100,14 @@ impl Home {
     ) -> Result<Self, PlanError> {
         let choice = options.storage;
         let home = |max_y| {
-            let layout = match dtype.quant_texels() {
-                None => {
-                    let Tile { row_axis, strip } = tile.unwrap_or_else(|| Tile::by_rule(shape, limits, options));
-                    Layout::rtile(shape, dtype.lanes(), row_axis, strip, limits.max_image_2d, max_y)
-                }
-                Some(q) => {
-                    let slots = limits.max_image_2d / (QUANT_ROWS * q + 1) * QUANT_ROWS;
-                    Layout::rtile(shape, dtype.lanes(), 1, QUANT_ROWS, slots, max_y)
-                }
+            let Tile { row_axis, strip } = match dtype.form() {
+                Form::Texel => tile.unwrap_or_else(|| Tile::by_rule(shape, limits, options)),
+                Form::Tile { .. } => Tile { row_axis: 1, strip: TILE_SLOTS },
+                // Rows begin with a texel of their own, so that writers of different rows never meet in one.
+                Form::Block => Tile { row_axis: 1, strip: 1 },
             };
+            let slots = dtype.slots_of_row(limits.max_image_2d);
+            let layout = Layout::rtile(shape, dtype.lanes(), row_axis, strip, slots, max_y);
             let layout = layout.map_err(|e: Illegal| e.to_string())?;
             Self::with_layout(dtype, layout, limits, choice)
         };
@@ -125,10 +123,7 @@ impl Home {
     /// A home with a given layout; the error says which limit it breaks.
     pub fn with_layout(dtype: DType, layout: Layout, limits: &Limits, choice: StorageChoice) -> Result<Self, String> {
         let (slots, height) = (layout.width(), layout.height());
-        let width = match dtype.quant_texels() {
-            None => slots,
-            Some(q) => slots.div_ceil(QUANT_ROWS) * (QUANT_ROWS * q + 1),
-        };
+        let width = dtype.row_texels(slots);
         let bytes = u64::from(width) * u64::from(height) * TEXEL_BYTES;
         let image = width <= limits.max_image_2d && height <= limits.max_image_2d;
         let buffer = bytes <= limits.max_storage_buffer_range;
@@ -177,9 +172,6 @@ pub const TEXEL_BYTES: u64 = 16;
 /// Texels of a cache line: 64 bytes on every GPU family the tile rule was read off.
 const LINE_TEXELS: u32 = 4;
 
-/// Rows of a quantized R-Tile.
-pub const QUANT_ROWS: u32 = 4;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +181,7 @@ mod tests {
     fn large_vocabularies_have_a_home() {
         let limits = Limits::for_tests();
         for vocab in [128_256, 151_936, 256_000, 262_144] {
-            for dtype in [DType::F32, DType::F16, DType::Q8_0, DType::Q4_1] {
+            for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::I64) {
                 for shape in [[2304, vocab, 1, 1], [vocab, 512, 1, 1]] {
                     let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
                     let by_need = home.bytes() > limits.max_storage_buffer_range;
@@ -211,6 +203,8 @@ mod tests {
             (DType::F16, [9, 50, 6, 1]),
             (DType::Q8_0, [32, 300, 1, 1]),
             (DType::Q4_1, [64, 150, 1, 1]),
+            (DType::MXFP4, [64, 150, 1, 1]),
+            (DType::Q6_K, [256, 60, 1, 1]),
         ] {
             let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
             assert!(home.kind == StorageKind::Image && home.width.max(home.height) <= 32, "{dtype:?} {shape:?}");

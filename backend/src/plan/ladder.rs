@@ -110,7 +110,7 @@ impl<'a> Ladder<'a> {
         let value = self.get(id);
         let homed = lowerings.home(value.desc(), chosen)?;
         let is_free = value.kind == Kind::Computed && !self.is_kept(id);
-        if !is_free || value.dtype.quant_texels().is_some() || !self.options.policy.tiles() {
+        if !is_free || value.dtype.is_quantized() || !self.options.policy.tiles() {
             return Ok(homed);
         }
         let most = MOST_GROWTH * homed.home.bytes() as f64;

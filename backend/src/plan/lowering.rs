@@ -16,7 +16,11 @@ use super::chain::Chains;
 use super::{Home, PlanError, PlanOptions, Tile};
 
 /// Lowered ops that are kept, about 2 KiB each: the next plan starts afresh when there are more.
-const MOST: usize = 1 << 14;
+pub(super) const MOST: usize = 1 << 13;
+
+/// Places, windows over them and copies that are kept, about half a KiB each. Every lowered op has a few; graphs that are all views have
+/// nothing else.
+const MOST_PLACES: usize = 1 << 15;
 
 /// A place where a tensor or a window of it is found: an [`Operand`], by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +80,14 @@ impl Lowerings {
 
     /// Whether so much is kept that it is better forgotten.
     pub fn is_full(&self) -> bool {
-        self.lowered.len() > MOST
+        let places = self.operands.len() + self.homes.len() + self.windows.len() + self.chains.len();
+        self.lowered.len() > MOST || places > MOST_PLACES
+    }
+
+    /// Lowered ops that are kept.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.lowered.len()
     }
 
     /// The place of an operand.
@@ -237,7 +248,13 @@ impl Key {
         let floats = |floats: &[f32]| words(&floats.iter().map(|float| float.to_bits()).collect::<Vec<_>>());
         let parameters = match *op {
             Op::Binary(kind) => words(&[kind as u32]),
-            Op::Unary(kind) => words(&[kind as u32]),
+            Op::Unary(_) | Op::Gated(_) => match kernels::function(op) {
+                Some((number, parameters)) => {
+                    let [a, b, c, d] = parameters.map(f32::to_bits);
+                    words(&[1, number, a, b, c, d])
+                }
+                None => words(&[0, kernels::step(op).unwrap_or_default()]),
+            },
             Op::Scale { scale, bias } => floats(&[scale, bias]),
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale, max_bias, sinks } => words(&[scale.to_bits(), max_bias.to_bits(), u32::from(sinks)]),
@@ -245,7 +262,17 @@ impl Key {
             Op::Norm { eps } | Op::L2Norm { eps } => floats(&[eps]),
             Op::GroupNorm { groups, eps } => words(&[groups, eps.to_bits()]),
             Op::ArgSort { descending } => words(&[u32::from(descending)]),
-            Op::Pad { before: [a, b, c, d] } => words(&[a, b, c, d]),
+            Op::Pad { before } | Op::PadCircular { before } => words(&before),
+            Op::Roll { shift } => words(&shift.map(|steps| steps as u32)),
+            Op::Upscale { sampling, align_corners } => words(&[sampling as u32, align_corners.into()]),
+            Op::Tri(triangle) => words(&[triangle as u32]),
+            Op::Fill { value } => floats(&[value]),
+            Op::Arange { start, step } => floats(&[start, step]),
+            Op::Concat { axis: word }
+            | Op::PadReflect { before: word }
+            | Op::DiagMaskInf { past: word }
+            | Op::DiagMaskZero { past: word }
+            | Op::TimestepEmbedding { max_period: word } => words(&[word]),
             Op::Rope(Rope {
                 mode,
                 n_dims,
@@ -278,6 +305,7 @@ impl Key {
             | Op::Repeat
             | Op::RepeatBack
             | Op::Copy
+            | Op::Diag
             | Op::GetRows
             | Op::GetRowsBack
             | Op::CrossEntropyLoss

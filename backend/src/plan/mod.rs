@@ -27,7 +27,7 @@ pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use dirty::{Causes, Change, ChangeError};
-pub use home::{Home, PlanOptions, QUANT_ROWS, StorageChoice, TEXEL_BYTES, Tile};
+pub use home::{Home, PlanOptions, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
 pub use planner::Planner;
 pub use policy::Policy;

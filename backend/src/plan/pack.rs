@@ -4,54 +4,44 @@ use std::borrow::Cow;
 
 use bytemuck::Pod;
 
-use crate::graph::Shape;
+use crate::graph::{Form, Shape, TILE_SLOTS};
 use crate::layout::Illegal;
 
-use super::{Home, QUANT_ROWS, TEXEL_BYTES};
+use super::{Home, TEXEL_BYTES};
 
 impl Home {
     /// Texel bytes (rows of `width` texels) of a tensor's linear bytes; padding is zero. An error if the lengths do not match.
     pub fn pack(&self, linear: &[u8]) -> Result<Vec<u8>, Illegal> {
-        match (self.dtype.quant_texels(), self.dtype.block_bytes()) {
-            (Some(q), _) => self.pack_blocks(linear, q),
-            (None, 2) => Ok(bytes(self.layout.pack(&words::<u16>(linear))?)),
-            (None, _) => Ok(bytes(self.layout.pack(&words::<u32>(linear))?)),
+        if self.dtype.is_quantized() {
+            check_length(linear.len(), self.blocks() * self.dtype.block_bytes() as usize)?;
+            let mut texels = vec![0; self.bytes() as usize];
+            self.for_each_piece(|host, device, length| {
+                texels[device..device + length].copy_from_slice(&linear[host..host + length]);
+            });
+            return Ok(texels);
+        }
+        match self.dtype.block_bytes() {
+            2 => Ok(bytes(self.layout.pack(&words::<u16>(linear))?)),
+            8 => Ok(bytes(self.layout.pack(&words::<u64>(linear))?)),
+            _ => Ok(bytes(self.layout.pack(&words::<u32>(linear))?)),
         }
     }
 
     /// The inverse of [`Home::pack`].
     pub fn unpack(&self, texels: &[u8]) -> Result<Vec<u8>, Illegal> {
-        match (self.dtype.quant_texels(), self.dtype.block_bytes()) {
-            (Some(q), _) => self.unpack_blocks(texels, q),
-            (None, 2) => Ok(bytes(self.layout.unpack(&words::<u16>(texels))?)),
-            (None, _) => Ok(bytes(self.layout.unpack(&words::<u32>(texels))?)),
+        if self.dtype.is_quantized() {
+            check_length(texels.len(), self.bytes() as usize)?;
+            let mut linear = vec![0; self.blocks() * self.dtype.block_bytes() as usize];
+            self.for_each_piece(|host, device, length| {
+                linear[host..host + length].copy_from_slice(&texels[device..device + length]);
+            });
+            return Ok(linear);
         }
-    }
-
-    fn pack_blocks(&self, linear: &[u8], q: u32) -> Result<Vec<u8>, Illegal> {
-        let block_bytes = self.dtype.block_bytes() as usize;
-        let (scale_bytes, quant_bytes) = block_parts(block_bytes, q);
-        check_length(linear.len(), self.blocks() * block_bytes)?;
-        let mut texels = vec![0; self.bytes() as usize];
-        self.for_each_block(q, |block, quants, scale| {
-            let block = &linear[block..block + block_bytes];
-            texels[scale..scale + scale_bytes].copy_from_slice(&block[..scale_bytes]);
-            texels[quants..quants + quant_bytes].copy_from_slice(&block[scale_bytes..]);
-        });
-        Ok(texels)
-    }
-
-    fn unpack_blocks(&self, texels: &[u8], q: u32) -> Result<Vec<u8>, Illegal> {
-        let block_bytes = self.dtype.block_bytes() as usize;
-        let (scale_bytes, quant_bytes) = block_parts(block_bytes, q);
-        check_length(texels.len(), self.bytes() as usize)?;
-        let mut linear = vec![0; self.blocks() * block_bytes];
-        self.for_each_block(q, |block, quants, scale| {
-            let block = &mut linear[block..block + block_bytes];
-            block[..scale_bytes].copy_from_slice(&texels[scale..scale + scale_bytes]);
-            block[scale_bytes..].copy_from_slice(&texels[quants..quants + quant_bytes]);
-        });
-        Ok(linear)
+        match self.dtype.block_bytes() {
+            2 => Ok(bytes(self.layout.unpack(&words::<u16>(texels))?)),
+            8 => Ok(bytes(self.layout.unpack(&words::<u64>(texels))?)),
+            _ => Ok(bytes(self.layout.unpack(&words::<u32>(texels))?)),
+        }
     }
 
     /// Number of blocks of a quantized tensor.
@@ -69,33 +59,36 @@ impl Home {
         shape
     }
 
-    /// Calls with the byte offsets of every block: in the linear form, of its quants and of its scale word among the texels.
-    fn for_each_block(&self, q: u32, mut f: impl FnMut(usize, usize, usize)) {
+    /// Calls for each run of bytes of every block that stays together: its offset in the linear form, its offset among the texels, and its
+    /// length.
+    fn for_each_piece(&self, mut f: impl FnMut(usize, usize, usize)) {
         let [blocks, rows, n2, n3] = self.block_box();
-        let tile = QUANT_ROWS * q + 1;
+        let (form, block_bytes) = (self.dtype.form(), self.dtype.block_bytes() as usize);
         let mut linear = 0;
         for i3 in 0..n3 {
             for i2 in 0..n2 {
                 for row in 0..rows {
                     for block in 0..blocks {
                         let at = self.layout.address(&[block * self.dtype.block(), row, i2, i3]);
-                        let first = u64::from(at.y) * u64::from(self.width) + u64::from(at.x / QUANT_ROWS * tile);
-                        let slot = at.x % QUANT_ROWS;
-                        let quants = (first + u64::from(slot * q)) * TEXEL_BYTES;
-                        let scale = (first + u64::from(QUANT_ROWS * q)) * TEXEL_BYTES + u64::from(slot) * 4;
-                        f(linear, quants as usize, scale as usize);
-                        linear += self.dtype.block_bytes() as usize;
+                        let first = (u64::from(at.y) * u64::from(self.width) * TEXEL_BYTES) as usize;
+                        match form {
+                            Form::Tile { quants } => {
+                                let quant_bytes = quants as usize * TEXEL_BYTES as usize;
+                                let tile_bytes = TILE_SLOTS as usize * quant_bytes + TEXEL_BYTES as usize;
+                                let scale_bytes = block_bytes - quant_bytes;
+                                let (tile, slot) = ((at.x / TILE_SLOTS) as usize, (at.x % TILE_SLOTS) as usize);
+                                let tile = first + tile * tile_bytes;
+                                f(linear, tile + TILE_SLOTS as usize * quant_bytes + 4 * slot, scale_bytes);
+                                f(linear + scale_bytes, tile + slot * quant_bytes, quant_bytes);
+                            }
+                            Form::Block | Form::Texel => f(linear, first + at.x as usize * block_bytes, block_bytes),
+                        }
+                        linear += block_bytes;
                     }
                 }
             }
         }
     }
-}
-
-/// Bytes of scales and of quants in a block whose quants fill `q` texels.
-fn block_parts(block_bytes: usize, q: u32) -> (usize, usize) {
-    let quants = q as usize * TEXEL_BYTES as usize;
-    (block_bytes - quants, quants)
 }
 
 fn check_length(given: usize, expected: usize) -> Result<(), Illegal> {
@@ -123,8 +116,8 @@ mod tests {
     #[test]
     fn every_dtype_round_trips_bit_for_bit() {
         let limits = Limits::for_tests();
-        for dtype in [DType::F32, DType::F16, DType::I32, DType::Q8_0, DType::Q4_1] {
-            for shape in [[1, 1, 1, 1], [32, 1, 1, 1], [64, 5, 1, 1], [96, 4, 3, 2], [33, 7, 2, 1], [576, 130, 1, 1]] {
+        for dtype in DType::ALL {
+            for shape in [[1, 1, 1, 1], [32, 1, 1, 1], [64, 5, 1, 1], [96, 4, 3, 2], [33, 7, 2, 1], [512, 130, 1, 1]] {
                 if shape[0] % dtype.block() != 0 {
                     continue;
                 }

@@ -49,3 +49,28 @@ impl<'p> Planner<'p> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lowering::MOST;
+    use super::super::tests::Exact;
+    use super::*;
+    use crate::graph::{DType, Op};
+
+    #[test]
+    fn what_is_kept_of_ever_new_graphs_is_bounded() {
+        let mut planner = Planner::new(&Limits::for_tests(), PlanOptions::default(), None);
+        let mut most = 0;
+        for n in 1..=MOST as u32 + 500 {
+            let mut g = Graph::new();
+            let x = g.external("x", DType::F32, [n, 1, 1, 1]);
+            let doubled = g.node("doubled", Op::Scale { scale: 2.0, bias: 0.0 }, vec![g.whole(x)]).unwrap();
+            g.keep(doubled);
+            planner.plan(&g, &Exact).unwrap();
+            most = most.max(planner.lowerings.len());
+        }
+        // A plan of one node adds a few lowerings before the next one finds too many.
+        assert!((MOST / 2..MOST + 8).contains(&most), "{most} lowerings");
+        assert!(planner.lowerings.len() < MOST, "the planner started afresh");
+    }
+}

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Storages take their texels and nothing else.
-struct Exact;
+pub(super) struct Exact;
 
 impl Footprint for Exact {
     fn size(&self, _: StorageKind, width: u32, height: u32) -> Result<Size, String> {

@@ -52,6 +52,33 @@ pub fn adapters() -> Result<Vec<AdapterInfo>> {
     Ok(enumerate(&instance)?.into_iter().map(|a| a.info).collect())
 }
 
+/// Bytes that the driver says are free for this process on the device with that index, where it says so
+/// (`VK_EXT_memory_budget`). The device is not opened.
+pub fn free_memory(index: usize) -> Result<Option<u64>> {
+    let instance = Instance::new(Validation::Off)?;
+    let found = enumerate(&instance)?;
+    Ok(found.get(index).and_then(|adapter| free_bytes(&instance, adapter)))
+}
+
+/// Free bytes of the heap that `Limits::heap_bytes` is of, where the driver says so.
+pub(super) fn free_bytes(instance: &Instance, adapter: &Adapter) -> Option<u64> {
+    if !adapter.memory_budget {
+        return None;
+    }
+    let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+    let mut query = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+    // SAFETY: the adapter belongs to the live instance and has the extension of the chained struct.
+    unsafe { instance.raw.get_physical_device_memory_properties2(adapter.raw, &mut query) };
+    let heaps = query.memory_properties;
+    let (index, _) = heaps
+        .memory_heaps_as_slice()
+        .iter()
+        .enumerate()
+        .filter(|(_, h)| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
+        .max_by_key(|(_, h)| h.size)?;
+    Some(budget.heap_budget[index].saturating_sub(budget.heap_usage[index]))
+}
+
 /// A physical device with what opening it needs.
 pub(super) struct Adapter {
     pub raw: vk::PhysicalDevice,

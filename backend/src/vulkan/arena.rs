@@ -10,6 +10,9 @@ use super::gpu::Gpu;
 use super::memory::Memory;
 use super::storage::{Object, RawBuffer, RawImage, Storage, TEXEL_BYTES, check_extent, describe};
 
+/// Extents of images whose needs are remembered.
+const MOST_EXTENTS: usize = 1 << 12;
+
 /// Bytes in which storages are placed, overlapping or not, as a plan says.
 ///
 /// The bytes are a list of blocks, because a device bounds a single allocation: a placement lies within one block, and its
@@ -146,6 +149,9 @@ impl Gpu {
         }
         let what = describe(StorageKind::Image, width, height);
         let needs = RawImage::new(&self.device, &what, width, height)?.requirements();
+        if cache.len() >= MOST_EXTENTS {
+            cache.clear();
+        }
         cache.insert((width, height), (needs.size, needs.alignment));
         Ok((needs.size, needs.alignment))
     }

@@ -6,6 +6,7 @@ use ash::vk;
 
 use crate::kernels::StorageKind;
 
+use super::census::Counted;
 use super::device::Device;
 use super::error::{Error, Result, within};
 use super::gpu::Gpu;
@@ -18,6 +19,7 @@ use super::tape::{Operand, Step, Work};
 pub(super) struct Descriptors {
     device: Arc<Device>,
     pool: vk::DescriptorPool,
+    _counted: Counted,
 }
 
 /// What a binding gets.
@@ -47,7 +49,8 @@ impl Descriptors {
         // SAFETY: all counts are positive.
         let pool = unsafe { device.raw.create_descriptor_pool(&info, None) }
             .map_err(|r| device.failed("vkCreateDescriptorPool", r))?;
-        Ok(Self { device: Arc::clone(device), pool })
+        let _counted = device.counts.descriptor_sets.add(dispatches().count());
+        Ok(Self { device: Arc::clone(device), pool, _counted })
     }
 
     /// A new set with the operands of one dispatch.

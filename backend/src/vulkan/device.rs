@@ -12,6 +12,7 @@ use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use crate::device::Limits;
 
 use super::adapter::Adapter;
+use super::census::{Census, Counts};
 use super::error::{Error, Result};
 use super::instance::Instance;
 use super::memory::Budget;
@@ -27,6 +28,7 @@ pub(super) struct Device {
     /// Submissions not yet waited for.
     in_flight: AtomicUsize,
     lost: AtomicBool,
+    pub counts: Counts,
     pub instance: Instance,
 }
 
@@ -56,6 +58,7 @@ impl Device {
             queue: Mutex::new(queue),
             in_flight: AtomicUsize::new(0),
             lost: AtomicBool::new(false),
+            counts: Counts::default(),
             instance,
         };
         let allocator = Allocator::new(&AllocatorCreateDesc {
@@ -80,6 +83,20 @@ impl Device {
             }
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => self.budget.exhausted(call.to_owned(), 0),
             _ => Error::Vulkan { call, result },
+        }
+    }
+
+    /// What is alive.
+    pub fn census(&self) -> Census {
+        let Counts { buffers, images, pipelines, tapes, descriptor_sets, blocks } = &self.counts;
+        let pooled = lock(&self.allocator).as_ref().map_or(0, Allocator::capacity);
+        Census {
+            buffers: buffers.get(),
+            images: images.get(),
+            pipelines: pipelines.get(),
+            tapes: tapes.get(),
+            descriptor_sets: descriptor_sets.get(),
+            allocated: pooled + blocks.get() as u64,
         }
     }
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use ash::vk;
 use fblayout_shaders::Shader;
 
 use crate::device::Limits;
 use crate::kernels::StorageKind;
 
-use super::adapter::{AdapterInfo, enumerate};
+use super::adapter::{AdapterInfo, enumerate, free_bytes};
+use super::census::Census;
 use super::device::{Device, lock};
 use super::error::{Error, Result};
 use super::instance::{Instance, ValidationLog};
@@ -26,7 +26,7 @@ pub struct Gpu {
     /// Transfers, one at a time.
     pub(super) lane: Mutex<Lane>,
     pub(super) force_staging: bool,
-    /// Size and alignment of images by extent, as the device says.
+    /// Size and alignment of images by extent, as the device says; forgotten when there are many.
     pub(super) image_needs: Mutex<HashMap<(u32, u32), (u64, u64)>>,
     pub(super) device: Arc<Device>,
 }
@@ -115,26 +115,11 @@ impl Gpu {
     /// Device memory in use and free.
     pub fn memory(&self) -> MemoryUse {
         let limit = self.device.limits.heap_bytes;
-        MemoryUse { in_use: self.device.budget.in_use(), limit, free: self.device_free_bytes() }
-    }
-
-    fn device_free_bytes(&self) -> Option<u64> {
-        if !self.device.adapter.memory_budget {
-            return None;
+        MemoryUse {
+            in_use: self.device.budget.in_use(),
+            limit,
+            free: free_bytes(&self.device.instance, &self.device.adapter),
         }
-        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
-        let mut query = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
-        let instance = &self.device.instance.raw;
-        // SAFETY: the adapter belongs to the live instance and has the extension of the chained struct.
-        unsafe { instance.get_physical_device_memory_properties2(self.device.adapter.raw, &mut query) };
-        let heaps = query.memory_properties;
-        let (index, _) = heaps
-            .memory_heaps_as_slice()
-            .iter()
-            .enumerate()
-            .filter(|(_, h)| h.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
-            .max_by_key(|(_, h)| h.size)?;
-        Some(budget.heap_budget[index].saturating_sub(budget.heap_usage[index]))
     }
 
     /// A buffer of `width` x `height` texels, zero, with pitch `width`.
@@ -165,6 +150,11 @@ impl Gpu {
         self.pipelines.get(shader, constants)
     }
 
+    /// What is alive on the device.
+    pub fn census(&self) -> Census {
+        self.device.census()
+    }
+
     /// Pipelines in the cache.
     pub fn cached_pipelines(&self) -> usize {
         self.pipelines.len()
@@ -183,6 +173,8 @@ impl std::fmt::Debug for Gpu {
 
 #[cfg(test)]
 mod tests {
+    use ash::vk;
+
     use super::*;
 
     #[test]

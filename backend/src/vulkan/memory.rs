@@ -10,6 +10,7 @@ use ash::vk;
 use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 use gpu_allocator::{AllocationError, MemoryLocation};
 
+use super::census::Counted;
 use super::device::{Device, lock};
 use super::error::{Error, Result, within};
 
@@ -103,7 +104,7 @@ pub(super) struct Memory {
 
 enum Source {
     Pooled(Allocation),
-    Block(vk::DeviceMemory),
+    Block(vk::DeviceMemory, #[expect(dead_code, reason = "counted until it is dropped")] Counted),
 }
 
 /// What memory is for.
@@ -166,7 +167,7 @@ impl Memory {
                 _ => device.failed("vkAllocateMemory", result),
             }
         })?;
-        let source = Source::Block(raw);
+        let source = Source::Block(raw, device.counts.blocks.add(bytes as usize));
         let mut memory = Self { device: Arc::clone(device), source, charged: bytes, host: None };
         let mappable = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
         if kind.property_flags.contains(mappable) {
@@ -183,7 +184,7 @@ impl Memory {
         match &self.source {
             // SAFETY: the handle is only bound to, and what is bound goes before this `Memory` does.
             Source::Pooled(allocation) => (unsafe { allocation.memory() }, allocation.offset()),
-            Source::Block(raw) => (*raw, 0),
+            Source::Block(raw, _) => (*raw, 0),
         }
     }
 }
@@ -199,7 +200,7 @@ impl Drop for Memory {
                 }
             }
             // SAFETY: whatever was bound to the block is gone (owners drop it first), and no work uses it.
-            Source::Block(raw) => unsafe { self.device.raw.free_memory(*raw, None) },
+            Source::Block(raw, _) => unsafe { self.device.raw.free_memory(*raw, None) },
         }
         self.device.budget.give_back(self.charged);
     }

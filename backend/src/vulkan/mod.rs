@@ -12,6 +12,7 @@
 
 mod adapter;
 mod arena;
+mod census;
 mod descriptors;
 mod device;
 mod error;
@@ -25,8 +26,9 @@ mod storage;
 mod tape;
 mod transfer;
 
-pub use adapter::{AdapterInfo, AdapterKind, adapters};
+pub use adapter::{AdapterInfo, AdapterKind, adapters, free_memory};
 pub use arena::{Arena, Footprint};
+pub use census::Census;
 pub use error::{Error, Result};
 pub use gpu::{Gpu, MemoryUse};
 pub use instance::ValidationLog;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use ash::vk;
 use fblayout_shaders::{Binding, BindingKind, Shader};
 
+use super::census::Counted;
 use super::device::{Device, lock};
 use super::error::{Error, Result, within};
 
@@ -18,6 +19,7 @@ pub struct Pipeline {
     set_layout: vk::DescriptorSetLayout,
     layout: vk::PipelineLayout,
     raw: vk::Pipeline,
+    _counted: Counted,
 }
 
 impl Pipeline {
@@ -55,6 +57,7 @@ impl Pipeline {
             set_layout: vk::DescriptorSetLayout::null(),
             layout: vk::PipelineLayout::null(),
             raw: vk::Pipeline::null(),
+            _counted: device.counts.pipelines.add(1),
         };
         let raw = &device.raw;
         let bindings: Vec<_> = shader
@@ -187,10 +190,39 @@ fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<(
     )
 }
 
+/// What a driver keeps of the pipelines that it built.
+struct DriverCache {
+    device: Arc<Device>,
+    raw: vk::PipelineCache,
+}
+
+impl DriverCache {
+    fn new(device: &Arc<Device>) -> Result<Self> {
+        // SAFETY: an empty cache has no precondition beyond a live device.
+        let raw = unsafe { device.raw.create_pipeline_cache(&vk::PipelineCacheCreateInfo::default(), None) }
+            .map_err(|r| device.failed("vkCreatePipelineCache", r))?;
+        Ok(Self { device: Arc::clone(device), raw })
+    }
+}
+
+impl Drop for DriverCache {
+    fn drop(&mut self) {
+        // SAFETY: pipelines do not need the cache they were built with, and builds hold it in an `Arc`.
+        unsafe { self.device.raw.destroy_pipeline_cache(self.raw, None) };
+    }
+}
+
+/// The driver's cache in use. No driver has to forget, so a new one takes over now and then.
+struct Driver {
+    cache: Arc<DriverCache>,
+    /// Pipelines that were built with it.
+    builds: usize,
+}
+
 /// Pipelines by shader and constants; beyond `max` the least recently used goes.
 pub(super) struct Pipelines {
     device: Arc<Device>,
-    cache: vk::PipelineCache,
+    driver: Mutex<Driver>,
     max: usize,
     kept: Mutex<Kept>,
 }
@@ -211,10 +243,18 @@ struct Key {
 
 impl Pipelines {
     pub fn new(device: &Arc<Device>, max: usize) -> Result<Self> {
-        // SAFETY: an empty cache has no precondition beyond a live device.
-        let cache = unsafe { device.raw.create_pipeline_cache(&vk::PipelineCacheCreateInfo::default(), None) }
-            .map_err(|r| device.failed("vkCreatePipelineCache", r))?;
-        Ok(Self { device: Arc::clone(device), cache, max: max.max(1), kept: Mutex::default() })
+        let driver = Mutex::new(Driver { cache: Arc::new(DriverCache::new(device)?), builds: 0 });
+        Ok(Self { device: Arc::clone(device), driver, max: max.max(1), kept: Mutex::default() })
+    }
+
+    /// The driver's cache for one more build: a fresh one once as many were built with it as may be kept.
+    fn driver_cache(&self) -> Result<Arc<DriverCache>> {
+        let mut driver = lock(&self.driver);
+        if driver.builds >= self.max {
+            *driver = Driver { cache: Arc::new(DriverCache::new(&self.device)?), builds: 0 };
+        }
+        driver.builds += 1;
+        Ok(Arc::clone(&driver.cache))
     }
 
     pub fn len(&self) -> usize {
@@ -227,7 +267,8 @@ impl Pipelines {
             return Ok(found);
         }
         // Built without the lock: drivers compile in parallel, and the first of two equal builds stays.
-        let built = Arc::new(Pipeline::new(&self.device, self.cache, shader, &key.constants)?);
+        let cache = self.driver_cache()?;
+        let built = Arc::new(Pipeline::new(&self.device, cache.raw, shader, &key.constants)?);
         let mut kept = lock(&self.kept);
         if let Some(found) = kept.touch(&key) {
             return Ok(found);
@@ -270,12 +311,5 @@ impl Key {
         let mut code = DefaultHasher::new();
         shader.spirv.hash(&mut code);
         Ok(Self { shader: shader.name.to_owned(), code: code.finish(), constants })
-    }
-}
-
-impl Drop for Pipelines {
-    fn drop(&mut self) {
-        // SAFETY: pipelines do not need the cache they were built with.
-        unsafe { self.device.raw.destroy_pipeline_cache(self.cache, None) };
     }
 }

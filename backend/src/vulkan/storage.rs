@@ -9,6 +9,7 @@ use crate::kernels::StorageKind;
 
 use super::adapter::{IMAGE_FORMAT, image_usage};
 use super::arena::Block;
+use super::census::Counted;
 use super::device::Device;
 use super::error::{Error, Result, within};
 use super::memory::{HostPtr, Memory, Purpose};
@@ -185,6 +186,7 @@ pub(super) fn check_extent(device: &Device, kind: StorageKind, width: u32, heigh
 pub(super) struct RawBuffer {
     device: Arc<Device>,
     pub raw: vk::Buffer,
+    _counted: Counted,
 }
 
 impl RawBuffer {
@@ -196,7 +198,7 @@ impl RawBuffer {
         let info = vk::BufferCreateInfo::default().size(bytes).usage(usage).sharing_mode(vk::SharingMode::EXCLUSIVE);
         // SAFETY: the size is positive and within the device's limit.
         let raw = unsafe { device.raw.create_buffer(&info, None) }.map_err(|r| device.failed("vkCreateBuffer", r))?;
-        Ok(Self { device: Arc::clone(device), raw })
+        Ok(Self { device: Arc::clone(device), raw, _counted: device.counts.buffers.add(1) })
     }
 
     pub fn requirements(&self) -> vk::MemoryRequirements {
@@ -227,6 +229,7 @@ pub(super) struct RawImage {
     pub raw: vk::Image,
     /// Null until bound.
     pub view: vk::ImageView,
+    _counted: Counted,
 }
 
 /// The one mip level and layer every image has.
@@ -256,7 +259,8 @@ impl RawImage {
             vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => device.budget.exhausted(what.to_owned(), 0),
             _ => device.failed("vkCreateImage", result),
         })?;
-        Ok(Self { device: Arc::clone(device), raw, view: vk::ImageView::null() })
+        let _counted = device.counts.images.add(1);
+        Ok(Self { device: Arc::clone(device), raw, view: vk::ImageView::null(), _counted })
     }
 
     pub fn requirements(&self) -> vk::MemoryRequirements {

@@ -7,6 +7,7 @@ use ash::vk;
 
 use crate::kernels::StorageKind;
 
+use super::census::Counted;
 use super::descriptors::Descriptors;
 use super::device::Device;
 use super::error::{Error, Result, within};
@@ -105,6 +106,7 @@ pub struct Tape {
     discarded: Vec<Storage>,
     _storages: Vec<Storage>,
     _pipelines: Vec<Arc<Pipeline>>,
+    _counted: Counted,
 }
 
 impl Tape {
@@ -127,6 +129,7 @@ impl Tape {
             discarded: steps.iter().flat_map(|s| s.discard).map(|&s| s.clone()).collect(),
             _storages: steps.iter().flat_map(storages).cloned().collect(),
             _pipelines: steps.iter().filter_map(|s| pipeline(s).map(Arc::clone)).collect(),
+            _counted: device.counts.tapes.add(1),
         };
         let chunk = options.steps_per_buffer.max(1);
         tape.create_objects(steps.len().div_ceil(chunk).max(1), options.timing)?;

@@ -128,10 +128,11 @@ impl<E: Engine> Backend<E> {
             first: std::ptr::from_ref(first) as usize,
         });
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = uid.and_then(|uid| plans.by_uid(uid)).filter(|plan| plan.is_alive()) {
-            return self.run(plan);
-        }
+        // What a freed buffer held goes with the plans that used it.
         plans.retain(Plan::is_alive);
+        if uid.is_some_and(|uid| plans.by_uid(uid).is_some()) {
+            return self.run_newest(&mut plans);
+        }
         let mut buffers = Buffers { device: self.device, known: Vec::new(), numbers: HashMap::new() };
         // SAFETY: the caller's promise.
         let snapshot = unsafe {
@@ -140,15 +141,36 @@ impl<E: Engine> Backend<E> {
             })
         }?;
         let structure = Structure::of(&snapshot, |number| buffers.known[number].as_ptr() as usize);
-        if let Some(plan) = plans.by_structure(structure, uid) {
-            return self.run(plan);
+        if plans.by_structure(structure, uid).is_some() {
+            return self.run_newest(&mut plans);
         }
         let translation = translate(&snapshot)?;
         if translation.graph.nodes.is_empty() {
             return Ok(());
         }
         let plan = self.plan(&translation, &buffers.known)?;
-        self.run(plans.insert(structure, uid, plan))
+        plans.trim(self.engine.kept_bytes(), |plan| self.weight(plan));
+        plans.insert(structure, uid, plan);
+        self.run_newest(&mut plans)
+    }
+
+    /// Runs the plan found or added last. Where that fails, the memory that the other plans hold is freed, and it is run once more.
+    fn run_newest(&self, plans: &mut PlanCache<Plan<E>>) -> Result<(), String> {
+        let gone = || "the graph's plan was dropped".to_owned();
+        match self.run(plans.newest().ok_or_else(gone)?) {
+            Err(why) if plans.keep_newest() => {
+                log::info!("{why}; once more without what is kept of other graphs");
+                self.run(plans.newest().ok_or_else(gone)?)
+            }
+            result => result,
+        }
+    }
+
+    /// Bytes of device memory that a plan keeps from others: its own, and its compute tensors.
+    fn weight(&self, plan: &Plan<E>) -> u64 {
+        let compute = plan.externals.iter().filter(|external| external.lifetime == Lifetime::Epoch);
+        let tensors: u64 = compute.map(|external| external.root.geometry.nbytes as u64).sum();
+        tensors.saturating_add(self.engine.program_bytes(&plan.program))
     }
 
     fn plan(&self, translation: &Translation, buffers: &[Weak<Buffer<E>>]) -> Result<Plan<E>, String> {

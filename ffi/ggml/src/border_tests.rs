@@ -2,15 +2,12 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
 use crate::abi::*;
-use crate::device::Device;
-use crate::registry::Registry;
-use crate::testing::{Handle, OracleEngine, World, host};
+use crate::testing::{OracleEngine, plugin};
 
 const F32: i32 = 0;
 const ADD: i32 = 2;
@@ -18,128 +15,11 @@ const MUL_MAT: i32 = 29;
 const SCALE: i32 = 32;
 const ADAMW: i32 = 98;
 
-/// A registry with one device in use.
-struct Plugin {
-    world: World,
-    registry: &'static Registry<OracleEngine>,
-    device: &'static Device<OracleEngine>,
-    backend: *mut ggml_backend,
-}
-
-/// A buffer as its host holds it.
-#[derive(Clone, Copy)]
-struct HostBuffer(*mut ggml_backend_buffer);
-
-impl Plugin {
-    fn new() -> Self {
-        let registry = Registry::new(host());
-        let device = registry.devices()[0];
-        // SAFETY: the device is of this interface.
-        let backend = unsafe { (device_i(device).init_backend.expect("set"))(device.raw(), std::ptr::null()) };
-        assert!(!backend.is_null());
-        Self { world: World, registry, device, backend }
-    }
-
-    fn engine(&self) -> Arc<OracleEngine> {
-        self.device.engine().expect("open")
-    }
-
-    fn buffer(&self, size: usize, usage: i32) -> HostBuffer {
-        let buft = self.device.buffer_type();
-        // SAFETY: the buffer type is of this interface; the buffer is ours until it is freed.
-        let raw = unsafe {
-            let raw = ((*buft).iface.alloc_buffer.expect("set"))(buft, size);
-            assert!(!raw.is_null());
-            (*raw).usage = usage;
-            raw
-        };
-        HostBuffer(raw)
-    }
-
-    fn compute(&self, nodes: &[Handle], uid: u64) -> Status {
-        let graph = self.world.graph(nodes, uid);
-        // SAFETY: the backend and the graph are valid.
-        unsafe { ((*self.backend).iface.graph_compute.expect("set"))(self.backend, graph) }
-    }
-
-    fn supports(&self, op: Handle) -> bool {
-        // SAFETY: the device and the tensor are valid.
-        unsafe { (device_i(self.device).supports_op.expect("set"))(self.device.raw(), op) }
-    }
-}
-
-impl Drop for Plugin {
-    fn drop(&mut self) {
-        // SAFETY: the backend is freed once.
-        unsafe { ((*self.backend).iface.free.expect("set"))(self.backend) };
-    }
-}
-
-fn device_i(device: &Device<OracleEngine>) -> ggml_backend_device_i {
-    // SAFETY: devices are immortal.
-    unsafe { (*device.raw()).iface }
-}
-
-impl HostBuffer {
-    fn iface(self) -> ggml_backend_buffer_i {
-        // SAFETY: the buffer is alive.
-        unsafe { (*self.0).iface }
-    }
-
-    fn place(self, tensor: Handle, offset: usize) -> Handle {
-        // SAFETY: the buffer is alive, and so is the tensor.
-        unsafe {
-            (*tensor).buffer = self.0;
-            (*tensor).data = (self.iface().get_base.expect("set"))(self.0).wrapping_byte_add(offset);
-        }
-        tensor
-    }
-
-    fn set(self, tensor: Handle, offset: usize, bytes: &[u8]) {
-        let set = self.iface().set_tensor.expect("set");
-        // SAFETY: the buffer and the tensor are valid, and there are as many bytes as said.
-        unsafe { set(self.0, tensor, bytes.as_ptr().cast(), offset, bytes.len()) };
-    }
-
-    fn get(self, tensor: Handle, offset: usize, size: usize) -> Vec<u8> {
-        let mut out = vec![0xEE; size];
-        let get = self.iface().get_tensor.expect("set");
-        // SAFETY: as in `set`.
-        unsafe { get(self.0, tensor, out.as_mut_ptr().cast(), offset, size) };
-        out
-    }
-
-    fn memset(self, tensor: Handle, value: u8, offset: usize, size: usize) {
-        // SAFETY: as in `set`.
-        unsafe { (self.iface().memset_tensor.expect("set"))(self.0, tensor, value, offset, size) };
-    }
-
-    fn set_floats(self, tensor: Handle, values: &[f32]) {
-        self.set(tensor, 0, &values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
-    }
-
-    fn floats(self, tensor: Handle, count: usize) -> Vec<f32> {
-        let bytes = self.get(tensor, 0, 4 * count);
-        bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
-    }
-
-    fn reset(self) {
-        // SAFETY: the buffer is alive.
-        unsafe { (self.iface().reset.expect("set"))(self.0) };
-    }
-
-    fn free(self) {
-        // SAFETY: the host frees a buffer once, the context first and then the object.
-        unsafe {
-            (self.iface().free_buffer.expect("set"))(self.0);
-            drop(Box::from_raw(self.0));
-        }
-    }
-}
+type Plugin = plugin::Plugin<OracleEngine>;
 
 #[test]
 fn the_registry_lists_its_devices() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let reg = plugin.registry.raw();
     // SAFETY: registry and devices are immortal, the out pointers are valid.
     unsafe {
@@ -165,9 +45,9 @@ fn the_registry_lists_its_devices() {
 
 #[test]
 fn bytes_go_through_views_exactly() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let buffer = plugin.buffer(8192, 0);
-    for type_id in [0, 1, 3, 8, 12, 26, 27, 30] {
+    for type_id in [0, 1, 3, 8, 12, 16, 26, 27, 28, 30] {
         let root = buffer.place(plugin.world.tensor(type_id, [256, 3, 1, 1]), 256);
         // SAFETY: the tensor is alive.
         let (nb, n) = unsafe { ((*root).nb, (*root).nb[2]) };
@@ -185,7 +65,7 @@ fn bytes_go_through_views_exactly() {
 
 #[test]
 fn bad_calls_are_refused_without_harm() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let buffer = plugin.buffer(64, 0);
     let tensor = buffer.place(plugin.world.tensor(F32, [16, 1, 1, 1]), 0);
     buffer.set_floats(tensor, &[1.0; 16]);
@@ -212,7 +92,7 @@ fn bad_calls_are_refused_without_harm() {
 
 #[test]
 fn recycled_addresses_and_aliases_without_a_link_hold_several_values() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let weights = plugin.buffer(1024, 1);
     let a = weights.place(w.tensor(F32, [2, 2, 1, 1]), 0);
@@ -237,7 +117,7 @@ fn recycled_addresses_and_aliases_without_a_link_hold_several_values() {
 
 #[test]
 fn accumulators_grow_in_place_and_weights_are_uploaded_once() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let buffer = plugin.buffer(1024, 0);
     let acc = buffer.place(w.tensor(F32, [4, 1, 1, 1]), 0);
@@ -258,7 +138,7 @@ fn accumulators_grow_in_place_and_weights_are_uploaded_once() {
 
 #[test]
 fn adamw_updates_weight_and_moments() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let buffer = plugin.buffer(4096, 0);
     let [weight, grad, m, v] = [0, 256, 512, 768].map(|offset| buffer.place(w.tensor(F32, [2, 1, 1, 1]), offset));
@@ -282,7 +162,7 @@ fn adamw_updates_weight_and_moments() {
 
 #[test]
 fn views_read_what_was_written_through_other_views() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let buffer = plugin.buffer(1024, 0);
     let cache = buffer.place(w.tensor(F32, [2, 2, 1, 1]), 0);
@@ -299,7 +179,7 @@ fn views_read_what_was_written_through_other_views() {
 
 #[test]
 fn nodes_without_the_compute_flag_are_left_alone() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let buffer = plugin.buffer(1024, 0);
     let x = buffer.place(w.tensor(F32, [4, 1, 1, 1]), 0);
@@ -319,7 +199,7 @@ fn parts_are_written() {
     const ACC: i32 = 5;
     const SET: i32 = 33;
     const SET_ROWS: i32 = 42;
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     let (weights, compute) = (plugin.buffer(1024, 0), plugin.buffer(1024, 2));
     let cache = weights.place(w.tensor(F32, [4, 3, 1, 1]), 0);
@@ -347,7 +227,7 @@ fn parts_are_written() {
 
 #[test]
 fn a_plan_does_not_outlive_its_buffers() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
     for _ in 0..3 {
         let buffer = plugin.buffer(1024, 0);
@@ -362,9 +242,9 @@ fn a_plan_does_not_outlive_its_buffers() {
 
 #[test]
 fn support_is_what_the_lowering_says() {
-    let plugin = Plugin::new();
+    let plugin = Plugin::new("");
     let w = &plugin.world;
-    for type_id in [0, 1, 3, 8, 12, 26, 27, 30] {
+    for type_id in [0, 1, 3, 8, 12, 16, 26, 27, 28, 30] {
         let leaf = w.tensor(type_id, [256, 2, 1, 1]);
         // SAFETY: the tensor is alive.
         let nb = unsafe { (*leaf).nb };
@@ -410,7 +290,7 @@ proptest! {
         usage in prop_oneof![Just(0), Just(USAGE_COMPUTE)],
     ) {
         const SUB: i32 = 6;
-        let plugin = Plugin::new();
+        let plugin = Plugin::new("");
         let w = &plugin.world;
         let buffer = plugin.buffer(1024, usage);
         let roots = [0, 256, 512].map(|offset| buffer.place(w.tensor(F32, [3, 3, 1, 1]), offset));

@@ -59,6 +59,7 @@ pub fn interface<H: Home + 'static>() -> ggml_backend_buffer_i {
         memset_tensor: Some(memset_tensor::<H>),
         set_tensor: Some(set_tensor::<H>),
         get_tensor: Some(get_tensor::<H>),
+        cpy_tensor: Some(cpy_tensor::<H>),
         clear: Some(clear::<H>),
         reset: Some(reset::<H>),
         ..ggml_backend_buffer_i::default()
@@ -188,6 +189,54 @@ unsafe extern "C" fn get_tensor<H: Home>(
             })
         }
     });
+}
+
+/// The buffer that a tensor's root is in, if it is one of ours: of a device of the same registry as `buffer`'s.
+///
+/// # Safety
+/// `tensor` and `buffer` are valid, with what they refer to.
+unsafe fn kin(tensor: &ggml_tensor, buffer: &ggml_backend_buffer) -> Option<*const ggml_backend_buffer> {
+    // SAFETY: the caller's promise; every pointer is null or valid, and devices of other backends have a registry or none.
+    unsafe {
+        let registry = |buffer: &ggml_backend_buffer| Some(buffer.buft.as_ref()?.device.as_ref()?.reg);
+        let root = tensor.view_src.as_ref().unwrap_or(tensor);
+        let source = root.buffer.as_ref().filter(|source| !source.context.is_null())?;
+        let same = registry(source).is_some_and(|reg| !reg.is_null() && Some(reg) == registry(buffer));
+        same.then(|| std::ptr::from_ref(source))
+    }
+}
+
+/// Copies between buffers of our devices, through the host: their memories have nothing else in common.
+unsafe extern "C" fn cpy_tensor<H: Home>(
+    buffer: *mut ggml_backend_buffer,
+    source: *const ggml_tensor,
+    target: *mut ggml_tensor,
+) -> bool {
+    guard("cpy_tensor", false, || {
+        // SAFETY: the host passes valid tensors, and a buffer of this interface that `target` is in.
+        let (from, into) = unsafe { (borrow(source, "source tensor")?, borrow(target.cast_const(), "target tensor")?) };
+        // SAFETY: as above.
+        let (context, raw) = unsafe { context::<H>(buffer) }?;
+        // SAFETY: valid tensors have valid roots in valid buffers.
+        let Some(source_buffer) = (unsafe { kin(from, raw) }) else { return Ok(false) };
+        // SAFETY: the tensors are valid.
+        let (size, room) = unsafe { ((context.nbytes)(from), (context.nbytes)(into)) };
+        if size != room {
+            return Err(format!("a tensor of {size} bytes does not fit one of {room}"));
+        }
+        let mut bytes = vec![0; size];
+        // SAFETY: buffers of one registry have one interface; one lock is held at a time, for both may be the same buffer.
+        unsafe {
+            access::<H>(source_buffer, source, 0, |buffer, _, _, start| {
+                buffer.memory().read(&buffer.home, start, &mut bytes).map_err(|error| error.to_string())
+            })?;
+            access::<H>(buffer, target, 0, |buffer, root, lifetime, start| {
+                let written = buffer.memory().write(&buffer.home, &root, lifetime, start, &bytes);
+                written.map_err(|error| error.to_string())
+            })?;
+        }
+        Ok(true)
+    })
 }
 
 unsafe extern "C" fn clear<H: Home>(buffer: *mut ggml_backend_buffer, value: u8) {

@@ -82,6 +82,29 @@ impl<P> PlanCache<P> {
         &mut self.entries[last].plan
     }
 
+    /// The plan found or added last, which no bound takes.
+    pub fn newest(&mut self) -> Option<&mut P> {
+        self.entries.last_mut().map(|entry| &mut entry.plan)
+    }
+
+    /// Drops all plans but the newest; false if there are no others.
+    pub fn keep_newest(&mut self) -> bool {
+        let others = self.entries.len().saturating_sub(1);
+        self.entries.drain(..others);
+        others > 0
+    }
+
+    /// Drops the least recently used plans until the others weigh at most `most` together.
+    pub fn trim(&mut self, most: u64, weight: impl Fn(&P) -> u64) {
+        let mut sum = 0_u64;
+        let fits = |entry: &&Entry<P>| {
+            sum = sum.saturating_add(weight(&entry.plan));
+            sum <= most
+        };
+        let kept = self.entries.iter().rev().take_while(fits).count();
+        self.entries.drain(..self.entries.len() - kept);
+    }
+
     /// Drops the plans that fail a test.
     pub fn retain(&mut self, keep: impl Fn(&P) -> bool) {
         self.entries.retain(|entry| keep(&entry.plan));
@@ -130,5 +153,20 @@ mod tests {
         assert!(cache.by_structure(structure(1), None).is_none());
         cache.retain(|&plan| plan == 99);
         assert!(cache.by_structure(structure(0), None).is_none());
+    }
+
+    #[test]
+    fn plans_go_by_weight_and_on_demand() {
+        let mut cache = PlanCache::default();
+        for n in [5, 4, 3, 2] {
+            cache.insert(structure(n), None, n);
+        }
+        cache.trim(9, |&plan| plan);
+        assert!(cache.by_structure(structure(5), None).is_none(), "2 + 3 + 4 is all that fits");
+        assert!(cache.by_structure(structure(4), None).is_some());
+        assert_eq!((cache.keep_newest(), cache.newest()), (true, Some(&mut 4)));
+        assert!(!cache.keep_newest());
+        cache.trim(3, |&plan| plan);
+        assert_eq!(cache.newest(), None);
     }
 }

@@ -95,14 +95,15 @@ impl<E: Engine> Device<E> {
         Ok(engine)
     }
 
+    /// What hosts take it for. A driver on the CPU is a GPU too: hosts give graphs to GPUs, and have a CPU backend of their own.
     fn kind(&self) -> i32 {
         if self.facts.integrated { DEVICE_TYPE_IGPU } else { DEVICE_TYPE_GPU }
     }
 
-    /// Free and total bytes. All memory counts as free until the device is opened.
+    /// Free and total bytes.
     fn memory(&self) -> (usize, usize) {
         let slot = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = slot.as_ref().map_or(self.facts.memory, |engine| engine.memory_free());
+        let free = E::memory_free(&self.adapter, slot.as_deref());
         (saturate(free.min(self.facts.memory)), saturate(self.facts.memory))
     }
 

@@ -18,7 +18,7 @@ pub struct Description {
 /// A device that compiles and runs graphs. Shared by the buffers and streams of one ggml device, which call from any thread.
 pub trait Engine: Home<Tensor: Send> + Send + Sync + Sized + 'static {
     /// A device that can be opened.
-    type Adapter: Send + Sync;
+    type Adapter: Clone + Send + Sync;
     /// A compiled graph.
     type Program: Send;
 
@@ -30,8 +30,12 @@ pub trait Engine: Home<Tensor: Send> + Send + Sync + Sized + 'static {
     fn open(adapter: &Self::Adapter) -> Result<Self, String>;
     /// Whether [`Self::compile`] would accept the graph on this device, or the op and the rule that it breaks.
     fn supports(adapter: &Self::Adapter, graph: &Graph) -> Result<(), String>;
-    /// Bytes of device memory that are free now.
-    fn memory_free(&self) -> u64;
+    /// Bytes of device memory that are free now; `open` is the engine of this adapter, if there is one.
+    fn memory_free(adapter: &Self::Adapter, open: Option<&Self>) -> u64;
+    /// Bytes of device memory that a program holds, besides the tensors it is run with.
+    fn program_bytes(&self, program: &Self::Program) -> u64;
+    /// Bytes that programs kept for another run may hold together.
+    fn kept_bytes(&self) -> u64;
     /// Compiles a graph whose external values will be homes of this engine.
     fn compile(&self, graph: &Graph) -> Result<Self::Program, String>;
     /// Runs a program with a tensor for each external value, and returns when its results are in them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fblayout::engine::{self, EngineOptions};
 use fblayout::graph::{DType, Graph, Shape, ValueId};
-use fblayout::vulkan::{AdapterInfo, AdapterKind};
+use fblayout::vulkan::{self, AdapterInfo, AdapterKind};
 
 use crate::engine::{Description, Engine};
 use crate::memory::Home;
@@ -13,6 +13,7 @@ use crate::memory::Home;
 pub struct Link(Arc<engine::Engine>);
 
 /// A device that can be opened, and the environment's wishes for it.
+#[derive(Clone)]
 pub struct Adapter {
     info: AdapterInfo,
     options: EngineOptions,
@@ -22,6 +23,20 @@ pub struct Adapter {
 pub struct Program {
     graph: Graph,
     recorded: Option<engine::Program>,
+}
+
+impl Link {
+    /// The engine itself, for what only tests ask.
+    #[cfg(test)]
+    pub fn engine(&self) -> &engine::Engine {
+        &self.0
+    }
+
+    /// What the validation layer said so far.
+    #[cfg(test)]
+    pub fn validation_messages(&self) -> Vec<String> {
+        self.0.gpu().validation_messages()
+    }
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -70,10 +85,24 @@ impl Engine for Link {
         engine::Engine::would_support(&adapter.info, &adapter.options, graph).map_err(text)
     }
 
-    fn memory_free(&self) -> u64 {
-        let memory = self.0.gpu().memory();
-        let within_limit = memory.limit.saturating_sub(memory.in_use);
-        memory.free.map_or(within_limit, |free| free.min(within_limit))
+    fn memory_free(adapter: &Adapter, open: Option<&Self>) -> u64 {
+        let (within_limit, free) = match open {
+            Some(link) => {
+                let memory = link.0.gpu().memory();
+                (memory.limit.saturating_sub(memory.in_use), memory.free)
+            }
+            None => (Self::describe(adapter).memory, vulkan::free_memory(adapter.info.index).ok().flatten()),
+        };
+        free.map_or(within_limit, |free| free.min(within_limit))
+    }
+
+    fn program_bytes(&self, program: &Program) -> u64 {
+        program.recorded.as_ref().map_or(0, |recorded| recorded.plan().arena.iter().sum())
+    }
+
+    /// A quarter of the device's memory.
+    fn kept_bytes(&self) -> u64 {
+        self.0.gpu().memory().limit / 4
     }
 
     fn compile(&self, graph: &Graph) -> Result<Program, String> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `abi`, `host`, `guard` | the border: bindings, functions of the host, no panic passes |
 //! | `registry`, `device`, `buffer_type`, `buffer`, `backend` | ggml's five vtables |
+//! | `choice` | which devices are registered |
 //! | `record`, `memory`, `reservation` | virtual buffers: what is where, byte for byte |
 //! | `ops`, `snapshot`, `translate`, `cache` | a ggml graph as a graph of values |
 //! | `engine`, `engine_link` | what the plugin asks of an engine, and the engine |
@@ -13,6 +14,7 @@ pub mod backend;
 pub mod buffer;
 pub mod buffer_type;
 pub mod cache;
+pub mod choice;
 pub mod device;
 pub mod engine;
 pub mod engine_link;
@@ -28,5 +30,11 @@ pub mod translate;
 
 #[cfg(test)]
 mod border_tests;
+#[cfg(test)]
+mod device_tests;
+#[cfg(test)]
+mod hazard_tests;
+#[cfg(test)]
+mod model_tests;
 #[cfg(test)]
 mod testing;

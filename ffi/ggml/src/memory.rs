@@ -13,6 +13,9 @@ use crate::record::{Geometry, Root};
 /// ones go to the device when they are written whole. Tests reach both sides with little data.
 const SMALL: usize = if cfg!(test) { 96 } else { 64 << 10 };
 
+/// Storages without a record that are kept: more than a graph has results. Only a host that never resets its buffer comes so far.
+const MOST_PARKED: usize = if cfg!(test) { 8 } else { 4096 };
+
 /// Device storage of whole tensors; calls are ordered after all submitted work and complete on return.
 pub trait Home {
     /// A tensor on the device; clones name the same storage.
@@ -208,6 +211,9 @@ impl<H: Home> Memory<H> {
 
     fn park(&mut self, offset: usize, record: Record<H::Tensor>) {
         if let Record { geometry: Some(geometry), device: Some(tensor), .. } = record {
+            if self.parked.len() >= MOST_PARKED {
+                self.parked.clear();
+            }
             self.parked.insert(Root { offset, geometry }, Parked { tensor, epoch: self.epoch });
         }
     }
@@ -443,10 +449,23 @@ impl<H: Home> Memory<H> {
         let record = self.carve(home, root, lifetime, old)?;
         let tensor = match &record.device {
             Some(tensor) => tensor.clone(),
-            None => home.create(dtype, shape).map_err(MemoryError::Device)?,
+            None => self.create(home, dtype, shape)?,
         };
+        let record = self.carve(home, root, lifetime, old)?;
         record.device = Some(tensor.clone());
         Ok((tensor, record))
+    }
+
+    /// New storage; what waits for its root gives way where memory is short.
+    fn create(&mut self, home: &H, dtype: DType, shape: Shape) -> Result<H::Tensor, MemoryError> {
+        let created = home.create(dtype, shape).or_else(|why| {
+            if self.parked.is_empty() {
+                return Err(why);
+            }
+            self.parked.clear();
+            home.create(dtype, shape)
+        });
+        created.map_err(MemoryError::Device)
     }
 }
 

@@ -33,14 +33,29 @@ impl Root {
 
 /// The kernels' name of a `ggml_type`, if they compute with it.
 pub fn dtype(type_id: i32) -> Option<DType> {
-    match type_id {
-        0 => Some(DType::F32),
-        1 => Some(DType::F16),
-        3 => Some(DType::Q4_1),
-        8 => Some(DType::Q8_0),
-        26 => Some(DType::I32),
-        _ => None,
-    }
+    Some(match type_id {
+        0 => DType::F32,
+        1 => DType::F16,
+        2 => DType::Q4_0,
+        3 => DType::Q4_1,
+        6 => DType::Q5_0,
+        7 => DType::Q5_1,
+        8 => DType::Q8_0,
+        10 => DType::Q2_K,
+        11 => DType::Q3_K,
+        12 => DType::Q4_K,
+        13 => DType::Q5_K,
+        14 => DType::Q6_K,
+        20 => DType::IQ4_NL,
+        23 => DType::IQ4_XS,
+        26 => DType::I32,
+        27 => DType::I64,
+        30 => DType::BF16,
+        34 => DType::TQ1_0,
+        35 => DType::TQ2_0,
+        39 => DType::MXFP4,
+        _ => return None,
+    })
 }
 
 impl Geometry {
@@ -101,6 +116,8 @@ mod tests {
         assert_eq!(f32_root.home(), Some((DType::F32, [5, 1, 3, 1])));
         let q4_1 = geometry(3, [64, 3, 1, 1], [20, 40, 120, 120], 120);
         assert_eq!(q4_1.home(), Some((DType::Q4_1, [64, 3, 1, 1])));
+        let q6_k = geometry(14, [512, 3, 1, 1], [210, 420, 1260, 1260], 1260);
+        assert_eq!(q6_k.home(), Some((DType::Q6_K, [512, 3, 1, 1])));
     }
 
     #[test]
@@ -125,7 +142,7 @@ mod tests {
 
     #[test]
     fn other_types_and_empty_roots_have_no_home() {
-        assert_eq!(geometry(27, [4, 1, 1, 1], [8, 32, 32, 32], 32).home(), None);
+        assert_eq!(geometry(28, [4, 1, 1, 1], [8, 32, 32, 32], 32).home(), None);
         assert_eq!(geometry(0, [0, 4, 1, 1], [4, 0, 0, 0], 0).home(), None);
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::abi::{API_VERSION, ggml_backend_device, ggml_backend_reg, ggml_backend_reg_i};
+use crate::choice::choose;
 use crate::device::Device;
 use crate::engine::Engine;
 use crate::engine_link::Link;
@@ -19,7 +20,7 @@ static REGISTRY: OnceLock<Option<&'static Registry<Link>>> = OnceLock::new();
 pub extern "C" fn ggml_backend_init() -> *mut ggml_backend_reg {
     guard("ggml_backend_init", std::ptr::null_mut(), || {
         let registry = REGISTRY.get_or_init(|| match find_host() {
-            Ok(host) => Some(Registry::new(host)),
+            Ok(host) => Some(Registry::new(host, &std::env::var("FBL_DEVICES").unwrap_or_default())),
             Err(why) => {
                 log::error!("{why}");
                 None
@@ -58,9 +59,10 @@ unsafe impl<E: Engine> Send for Registry<E> {}
 unsafe impl<E: Engine> Sync for Registry<E> {}
 
 impl<E: Engine> Registry<E> {
-    /// An immortal registry with a device for each adapter. A machine where Vulkan does not work gets one with no devices.
-    pub fn new(host: Host) -> &'static Self {
-        let adapters = E::adapters().unwrap_or_else(|why| {
+    /// An immortal registry with a device for each adapter that `wanted` asks for (see [`choose`]). A machine where Vulkan does not work
+    /// gets one with no devices, and so does one without what was asked for.
+    pub fn new(host: Host, wanted: &str) -> &'static Self {
+        let adapters = adapters::<E>(wanted).unwrap_or_else(|why| {
             log::warn!("no Vulkan devices: {why}");
             Vec::new()
         });
@@ -95,6 +97,12 @@ impl<E: Engine> Registry<E> {
     pub fn devices(&self) -> &[&'static Device<E>] {
         &self.devices
     }
+}
+
+fn adapters<E: Engine>(wanted: &str) -> Result<Vec<E::Adapter>, String> {
+    let all = E::adapters()?;
+    let names: Vec<String> = all.iter().map(|adapter| E::describe(adapter).name).collect();
+    Ok(choose(wanted, &names)?.into_iter().map(|index| all[index].clone()).collect())
 }
 
 fn interface<E: Engine>() -> ggml_backend_reg_i {

@@ -1,11 +1,12 @@
 //! A ggml graph as plain data: the only place that walks the host's tensors.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 
 use crate::abi::{FLAG_COMPUTE, FLAG_OUTPUT, MAX_OP_PARAMS, MAX_SRC, ggml_cgraph, ggml_tensor};
 use crate::host::Nbytes;
 use crate::memory::Lifetime;
+use crate::ops;
 use crate::record::{Geometry, Root};
 
 /// Where a root tensor is.
@@ -100,6 +101,9 @@ impl Snapshot {
                 *uses.entry(source.cast_const()).or_default() += 1;
             }
         }
+        let computed = |node: &&&ggml_tensor| node.flags & FLAG_COMPUTE != 0 && !ops::is_empty(node.op);
+        let made: HashSet<*const ggml_tensor> =
+            nodes.iter().filter(computed).map(|&node| std::ptr::from_ref(node)).collect();
         let mut walk = Walk { snapshot: Self::default(), seen: HashMap::new(), nbytes, placer };
         for (at, &node) in nodes.iter().enumerate() {
             if node.flags & FLAG_COMPUTE == 0 {
@@ -111,9 +115,13 @@ impl Snapshot {
             // SAFETY: the caller's promise.
             let all = unsafe { use_count(graph, node) }.unwrap_or(0);
             // A count of zero is a result, or a tensor that the table does not know; a graph without uid may be computed in
-            // pieces, each of which must leave everything behind.
-            let kept =
-                graph.uid == 0 || at + 1 == nodes.len() || node.flags & FLAG_OUTPUT != 0 || all == 0 || all > inside;
+            // pieces, each of which must leave everything behind. What changes a tensor that was there before leaves it changed.
+            let kept = graph.uid == 0
+                || at + 1 == nodes.len()
+                || node.flags & FLAG_OUTPUT != 0
+                || all == 0
+                || all > inside
+                || (!ops::is_empty(node.op) && !node.view_src.is_null() && !made.contains(&node.view_src.cast_const()));
             walk.snapshot.nodes.push(Node { tensor, kept });
         }
         Ok(walk.snapshot)

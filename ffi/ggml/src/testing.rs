@@ -1,5 +1,7 @@
 //! What the tests of the border share: an engine made of the ops' f64 oracles, and ggml objects made by hand.
 
+pub mod plugin;
+
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +19,8 @@ use crate::snapshot::{Place, Snapshot};
 pub struct OracleEngine {
     pub compiled: AtomicUsize,
     pub written: AtomicUsize,
+    /// Runs that fail from now on.
+    pub failures: AtomicUsize,
 }
 
 #[derive(Clone)]
@@ -66,8 +70,16 @@ impl Engine for OracleEngine {
         graph.verify().map_err(|error| error.to_string())
     }
 
-    fn memory_free(&self) -> u64 {
-        1 << 29
+    fn memory_free(_: &&'static str, open: Option<&Self>) -> u64 {
+        if open.is_some() { 1 << 29 } else { 1 << 30 }
+    }
+
+    fn program_bytes(&self, graph: &Graph) -> u64 {
+        graph.nodes.len() as u64
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        1 << 20
     }
 
     fn compile(&self, graph: &Graph) -> Result<Graph, String> {
@@ -77,6 +89,10 @@ impl Engine for OracleEngine {
     }
 
     fn run(&self, graph: &mut Graph, externals: &[(ValueId, OracleTensor)]) -> Result<(), String> {
+        let fewer = |left: usize| left.checked_sub(1);
+        if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok() {
+            return Err("out of memory".into());
+        }
         let mut values: Vec<Option<Vec<f64>>> = vec![None; graph.values.len()];
         for (value, tensor) in externals {
             let dtype = graph.values[value.index()].dtype;
@@ -108,20 +124,52 @@ impl Engine for OracleEngine {
     }
 }
 
+/// Every `ggml_type`, with the elements and bytes of a block.
+pub const TYPES: [(i32, usize, usize); 35] = [
+    (0, 1, 4),
+    (1, 1, 2),
+    (2, 32, 18),
+    (3, 32, 20),
+    (6, 32, 22),
+    (7, 32, 24),
+    (8, 32, 34),
+    (9, 32, 36),
+    (10, 256, 84),
+    (11, 256, 110),
+    (12, 256, 144),
+    (13, 256, 176),
+    (14, 256, 210),
+    (15, 256, 292),
+    (16, 256, 66),
+    (17, 256, 74),
+    (18, 256, 98),
+    (19, 256, 50),
+    (20, 32, 18),
+    (21, 256, 110),
+    (22, 256, 82),
+    (23, 256, 136),
+    (24, 1, 1),
+    (25, 1, 2),
+    (26, 1, 4),
+    (27, 1, 8),
+    (28, 1, 8),
+    (29, 256, 56),
+    (30, 1, 2),
+    (34, 256, 54),
+    (35, 256, 66),
+    (39, 32, 17),
+    (40, 64, 36),
+    (41, 128, 18),
+    (42, 64, 18),
+];
+
 /// Elements and bytes of a block of a `ggml_type`.
-fn block(type_id: i32) -> (usize, usize) {
-    match type_id {
-        0 | 26 => (1, 4),
-        1 | 30 => (1, 2),
-        3 => (32, 20),
-        8 => (32, 34),
-        12 => (256, 144),
-        27 => (1, 8),
-        other => panic!("no test type {other}"),
-    }
+pub fn block(type_id: i32) -> (usize, usize) {
+    let found = TYPES.iter().find(|&&(id, ..)| id == type_id);
+    found.map(|&(_, elements, bytes)| (elements, bytes)).unwrap_or_else(|| panic!("no ggml type {type_id}"))
 }
 
-unsafe extern "C" fn nbytes(tensor: *const ggml_tensor) -> usize {
+pub unsafe extern "C" fn nbytes(tensor: *const ggml_tensor) -> usize {
     // SAFETY: tests pass valid tensors.
     let tensor = unsafe { &*tensor };
     if tensor.ne.contains(&0) {

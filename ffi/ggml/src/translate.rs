@@ -6,9 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fblayout::graph::{
-    DType, Desc, Family, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides,
-};
+use fblayout::graph::{DType, Desc, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides};
 
 use crate::memory::Lifetime;
 use crate::ops::{self, Insertion, Pick};
@@ -339,7 +337,7 @@ impl<'a> Translator<'a> {
         let mut reads = inputs.iter().filter(|input| input.value == external).peekable();
         value.shape == shape
             && (reads.peek().is_none()
-                || (op.row().family == Family::Elementwise && reads.all(|input| input.is_whole(&value.shape))))
+                || (op.row().family.is_by_element() && reads.all(|input| input.is_whole(&value.shape))))
     }
 
     /// Writes must be of whole roots, in the order of the root's bytes.
@@ -471,7 +469,7 @@ fn desc(geometry: &Geometry) -> Result<Desc, String> {
 
 /// Floats that most ops compute with in F32.
 fn is_half(dtype: DType) -> bool {
-    dtype == DType::F16
+    matches!(dtype, DType::F16 | DType::BF16)
 }
 
 /// A tensor's elements among those of its root.

@@ -39,6 +39,18 @@ pub fn cases() -> Vec<Case> {
     for dtype in [DType::Q8_0, DType::Q4_1] {
         cases.push(copy(format!("from {dtype:?}"), dtype, [96, 9, 1, 1], DType::F32, Fill::Floats(3.0)));
     }
+    for from in [DType::F32, DType::F16] {
+        cases.push(copy(format!("{from:?} cut to I32"), from, [9, 5, 1, 1], DType::I32, Fill::Floats(90.0)));
+    }
+    for to in [DType::F32, DType::F16] {
+        cases.push(copy(format!("I32 to {to:?}"), DType::I32, [9, 5, 1, 1], to, Fill::Integers));
+    }
+    for dtype in [DType::I32, DType::F16] {
+        let mut s = Setup::new();
+        let inputs = vec![s.input(dtype, [5, 3, 1, 1], Fill::Ids(2000))];
+        let output = Desc { dtype, shape: [10, 3, 2, 1] };
+        cases.push(s.case_as(format!("{dtype:?}"), Op::Repeat, inputs, output));
+    }
     for (from, to) in [
         ([5, 1, 1, 1], [5, 33, 1, 1]),
         ([1, 1, 1, 1], [9, 5, 2, 1]),

@@ -3,20 +3,25 @@
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod functions;
 mod fused;
 mod gather;
 mod gemm;
+mod generate;
 mod inset;
 mod optimizer;
+mod places;
 mod reduce;
 mod repeat;
 mod rope;
 mod rows;
 mod sort;
+mod stored;
 mod windows;
 
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
+pub use stored::{copied_blocks, stored};
 
 use fblayout::graph::{Family, Operand};
 
@@ -27,9 +32,13 @@ pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => [gemm::cases(), windows::products()].concat(),
         Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
+        Family::Function => functions::cases(),
         Family::Copy => [copy::cases(), windows::copies()].concat(),
         Family::Rows => rows::cases(),
         Family::Rope => rope::cases(),
+        Family::Move => places::moves(),
+        Family::Sample => places::samples(),
+        Family::Generate => generate::cases(),
         Family::Gather => gather::cases(),
         Family::RepeatBack => repeat::cases(),
         Family::CrossEntropy => cross_entropy::cases(),
@@ -54,7 +63,8 @@ pub const COUNTED: &[Family] = &[
 ];
 
 /// The others, which it takes to touch each texel once.
-pub const ESTIMATED: &[Family] = &[Family::Inset, Family::Reduce, Family::Sort];
+pub const ESTIMATED: &[Family] =
+    &[Family::Function, Family::Inset, Family::Move, Family::Sample, Family::Generate, Family::Reduce, Family::Sort];
 
 /// Every family.
 pub fn families() -> impl Iterator<Item = Family> {

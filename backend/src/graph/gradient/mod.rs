@@ -3,6 +3,8 @@
 //! Every differentiable op has a rule in its row of the op table; [`Graph::backward`] walks the nodes from the last to the
 //! first, asks the rules along the paths from the values wanted, and sums what comes together.
 
+mod functions;
+mod places;
 pub(super) mod rules;
 mod window;
 

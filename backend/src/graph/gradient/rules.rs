@@ -2,13 +2,15 @@
 //! it reads decides the op's class.
 
 use super::Call;
+pub(crate) use super::functions::*;
+pub(crate) use super::places::*;
 use crate::graph::{Binary, GraphError, Op, Operand, Rope, Shape, Unary};
 
-type Gradient = Result<Option<Operand>, GraphError>;
+pub(super) type Gradient = Result<Option<Operand>, GraphError>;
 
-const MUL: Op = Op::Binary(Binary::Mul);
-const DIV: Op = Op::Binary(Binary::Div);
-const NEG: Op = Op::Unary(Unary::Neg);
+pub(super) const MUL: Op = Op::Binary(Binary::Mul);
+pub(super) const DIV: Op = Op::Binary(Binary::Div);
+pub(super) const NEG: Op = Op::Unary(Unary::Neg);
 
 /// `y[m, n] = sum_k a[k, m] b[k, n]`: `da[k, m] = sum_n b[k, n] dy[m, n]`, `db[k, n] = sum_m a[k, m] dy[m, n]`.
 pub(crate) fn mul_mat(call: &mut Call<'_>) -> Gradient {

@@ -2,8 +2,8 @@
 //! elsewhere.
 
 use crate::graph::{
-    Array, Binary, Contents, DType, Desc, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Unary, ValueId,
-    elements, eval,
+    Array, Binary, Contents, DType, Desc, Gate, Graph, Inset, Op, Operand, ROWS, Rope, RopeMode, Row, Shape, Triangle,
+    Unary, ValueId, elements, eval,
 };
 
 const ADD: Op = Op::Binary(Binary::Add);
@@ -181,7 +181,21 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
         let x = s.positive(shape);
         (s.node(Op::Unary(Unary::Sqrt), &[x]), vec![x])
     });
-    for op in [Op::SwiGlu, Op::GeGlu] {
+    let slope = Unary::LeakyRelu { slope: 0.25 };
+    let clamp = Unary::Clamp { min: -1.0, max: 0.5 };
+    let functions = [Unary::Abs, Unary::Sgn, Unary::Step, Unary::Relu, Unary::Sigmoid, Unary::Exp, Unary::Expm1];
+    let more = [Unary::Softplus, Unary::Sin, Unary::Cos, clamp, slope];
+    for op in functions.into_iter().chain(more).map(Op::Unary) {
+        example(&|s| {
+            let x = s.float(shape);
+            (s.node(op, &[x]), vec![x])
+        });
+    }
+    example(&|s| {
+        let x = s.positive(shape);
+        (s.node(Op::Unary(Unary::Log), &[x]), vec![x])
+    });
+    for op in [Op::SwiGlu, Op::GeGlu, Op::Gated(Gate::ReGlu)] {
         example(&|s| {
             let operands = [s.float(shape), s.float(shape)];
             (s.node(op, &operands), operands.to_vec())
@@ -233,6 +247,27 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
             (s.node(op, &[base, part]), vec![base, part])
         });
     }
+    for axis in [0, 2] {
+        example(&|s| {
+            let mut b = shape;
+            b[axis as usize] = 3;
+            let operands = [s.float(shape), s.float(b)];
+            (s.node(Op::Concat { axis }, &operands), operands.to_vec())
+        });
+    }
+    let triangle = Op::Tri(Triangle::Lower);
+    for op in [Op::Roll { shift: [1, -3, 0, 0] }, Op::DiagMaskZero { past: 1 }, triangle] {
+        example(&|s| {
+            let x = s.float([4, 4, 2, 1]);
+            (s.node(op, &[x]), vec![x])
+        });
+    }
+    // What is infinite has no difference: it is taken through a softmax, as masks are.
+    example(&|s| {
+        let x = s.float([4, 3, 1, 1]);
+        let masked = s.node(Op::DiagMaskInf { past: 1 }, &[x]);
+        (s.node(Op::soft_max(1.0), &[masked]), vec![x])
+    });
     example(&|s| {
         let (table, ids) = (s.float([3, 6, 1, 1]), s.ids(5, 6));
         (s.node(Op::GetRows, &[table, ids]), vec![table])
@@ -264,7 +299,7 @@ fn every_rule_gives_the_gradient_of_its_oracle() {
     let mut seen: Vec<&Row> = Vec::new();
     for (mut scene, loss, wanted) in examples() {
         let row = scene.graph.nodes.last().unwrap().op.row();
-        seen.push(row);
+        seen.extend(scene.graph.nodes.iter().map(|node| node.op.row()));
         scene.assert_gradients(row.name, loss, &wanted);
     }
     let missing = ROWS.iter().filter(|row| row.gradient.is_ok() && !seen.iter().any(|s| std::ptr::eq(*s, **row)));
@@ -386,7 +421,19 @@ fn ops_without_a_gradient_say_why() {
         (Op::Sgd, 3, "it updates its operands in place"),
         (Op::AdamW, 5, "it updates its operands in place"),
     ];
-    for (op, operands, why) in cases {
+    let steps = [Unary::Floor, Unary::Ceil, Unary::Round, Unary::Trunc];
+    let xielu = Unary::XIelu { alpha_n: 1.0, alpha_p: 1.0, beta: 0.5, eps: 0.0 };
+    let functions = [Unary::Elu, Unary::GeluQuick, Unary::HardSwish, Unary::HardSigmoid, Unary::GeluErf, xielu];
+    let (alpha, limit) = (1.5, 7.0);
+    let oai = Gate::SwiGluOai { alpha, limit };
+    let gates = [Gate::GeGluErf, Gate::GeGluQuick, oai, Gate::SwiGluClamp { limit }];
+    let cases: Vec<(Op, usize, &str)> = cases
+        .into_iter()
+        .chain(steps.map(|kind| (Op::Unary(kind), 1, "it is flat wherever it has a derivative")))
+        .chain(functions.map(|kind| (Op::Unary(kind), 1, "ggml has no rule for it either")))
+        .chain(gates.map(|gate| (Op::Gated(gate), 2, "ggml has no rule for it either")))
+        .collect();
+    for &(op, operands, why) in &cases {
         let mut s = Scene::new(0);
         let mut inputs: Vec<Operand> = (0..operands).map(|_| s.float([4, 3, 1, 1])).collect();
         let name = op.row().name;

@@ -1,13 +1,14 @@
 //! Each element from the same element of the operands.
 
-use crate::graph::{Array, Binary, Op, Shape, Unary};
+use super::functions;
+use crate::graph::{Array, Binary, Op, Shape};
 
-fn sigmoid(x: f64) -> f64 {
+pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
 /// GELU's approximation and its derivative. `(1 + tanh(z / 2)) / 2` is `sigmoid(z)`, which loses nothing where it is small.
-fn gelu(x: f64) -> (f64, f64) {
+pub(super) fn gelu(x: f64) -> (f64, f64) {
     let (slope, cubic) = (2.0 * (2.0 / std::f64::consts::PI).sqrt(), 0.044715);
     let z = slope * (x + cubic * x.powi(3));
     let (s, dz) = (sigmoid(z), slope * (1.0 + 3.0 * cubic * x * x));
@@ -33,15 +34,8 @@ pub(crate) fn scale(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
 }
 
 pub(crate) fn unary(op: &Op, inputs: &[Array], _: Shape) -> Vec<Array> {
-    let Op::Unary(unary) = op else { unreachable!("the row belongs to Unary") };
-    vec![inputs[0].map(|x| match unary {
-        Unary::Silu => x * sigmoid(x),
-        Unary::Neg => -x,
-        Unary::Sqr => x * x,
-        Unary::Sqrt => x.sqrt(),
-        Unary::Tanh => x.tanh(),
-        Unary::Gelu => gelu(x).0,
-    })]
+    let &Op::Unary(kind) = op else { unreachable!("the row belongs to Unary") };
+    vec![inputs[0].map(|x| functions::value(kind, x))]
 }
 
 /// Operands dy, x.

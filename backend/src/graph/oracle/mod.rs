@@ -1,15 +1,19 @@
 //! What each op computes, in f64 and by definition; every kernel answers to these.
 
 pub(super) mod elementwise;
+pub(super) mod functions;
 pub(super) mod gemm;
+pub(super) mod generate;
 pub(super) mod insets;
 pub(super) mod loss;
 pub(super) mod moves;
 pub(super) mod norm;
 pub(super) mod optimizer;
+pub(super) mod places;
 pub(super) mod reduce;
 pub(super) mod rope;
 pub(super) mod rows;
+pub(super) mod samples;
 pub(super) mod sort;
 
 use super::{Array, Op, Shape};

@@ -6,7 +6,7 @@ use crate::graph::{DType, Inset, elements};
 /// Element types that a part may be given in for a base of type `base`.
 fn parts(base: DType) -> Vec<DType> {
     match base {
-        DType::F32 | DType::F16 => vec![DType::F32, DType::F16],
+        DType::F32 | DType::F16 | DType::BF16 => vec![DType::F32, DType::F16, DType::BF16],
         other => vec![other],
     }
 }
@@ -49,7 +49,7 @@ pub(crate) fn acc(call: &Call<'_>) -> Result<Desc, ShapeError> {
 pub(crate) fn set_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let (base, inset) = base(call)?;
     call.dtype(1, &parts(base.dtype))?;
-    call.dtype(2, &[DType::I32])?;
+    call.dtype(2, &[DType::I32, DType::I64])?;
     for axis in [0, 2, 3] {
         call.extent(1, axis, inset.shape[axis], "as the inset has it")?;
     }

@@ -1,6 +1,7 @@
 //! Shape and dtype rules of the ops. A rule names the operand it refuses and what it wanted.
 
 mod insets;
+mod places;
 mod rope;
 mod rows;
 
@@ -9,6 +10,7 @@ use std::ops::RangeInclusive;
 use super::{DType, Desc, Op, Shape};
 
 pub(super) use insets::*;
+pub(super) use places::*;
 pub(super) use rope::*;
 pub(super) use rows::*;
 
@@ -158,7 +160,30 @@ impl Call<'_> {
     }
 }
 
-const WEIGHTS: &[DType] = &[DType::F32, DType::F16, DType::Q8_0, DType::Q4_1];
+/// What is moved as it is, and converted into each other.
+const PLAIN: &[DType] = &[DType::F32, DType::F16, DType::I32];
+
+/// Types that kernels decode: what weights are stored in.
+const WEIGHTS: &[DType] = &[
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::Q8_0,
+    DType::Q4_1,
+    DType::Q4_0,
+    DType::Q5_0,
+    DType::Q5_1,
+    DType::IQ4_NL,
+    DType::MXFP4,
+    DType::Q2_K,
+    DType::Q3_K,
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+    DType::IQ4_XS,
+    DType::TQ1_0,
+    DType::TQ2_0,
+];
 
 pub(super) fn mul_mat(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.dtype(0, WEIGHTS)?;
@@ -195,10 +220,10 @@ pub(super) fn same_shape(call: &Call<'_>) -> Result<Desc, ShapeError> {
 }
 
 pub(super) fn repeat(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.floats()?;
+    call.dtype(0, PLAIN)?;
     let output = call.asked()?.shape;
     call.repeats(0, 0..=3, output)?;
-    Ok(Desc::f32(output))
+    Ok(Desc { dtype: call.inputs[0].dtype, shape: output })
 }
 
 pub(super) fn repeat_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
@@ -212,8 +237,14 @@ pub(super) fn repeat_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
 
 pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let (x, output) = (call.inputs[0], call.asked()?);
-    let allowed: &[DType] = if x.dtype == DType::I32 { &[DType::I32] } else { &[DType::F32, DType::F16] };
-    if !allowed.contains(&output.dtype) {
+    let allowed: &[DType] = match x.dtype {
+        DType::F32 => &[DType::F32, DType::F16, DType::BF16, DType::I32],
+        DType::I32 => &[DType::I32, DType::I64, DType::F32],
+        DType::I64 => &[DType::I64, DType::I32],
+        _ => &[DType::F32, DType::F16, DType::BF16],
+    };
+    // Blocks are copied as they are.
+    if !allowed.contains(&output.dtype) && !(x.dtype.is_quantized() && x.dtype == output.dtype) {
         let rule = format!("is {:?}, must be one of {allowed:?} for a copy of {:?}", output.dtype, x.dtype);
         return call.refuse(Site::Output, rule);
     }
@@ -223,24 +254,14 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
     Ok(output)
 }
 
-pub(super) fn pad(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    let Op::Pad { before } = call.op else { return call.refuse(Site::Operands, "are not those of a box in zeros") };
-    call.floats()?;
-    let (x, output) = (call.shape(0), call.asked()?.shape);
-    let beyond = |&axis: &usize| u64::from(before[axis]) + u64::from(x[axis]) > u64::from(output[axis]);
-    match (0..4).find(beyond) {
-        Some(axis) => {
-            let rule = format!("axis {axis} of {output:?} must hold {x:?} after {before:?} elements");
-            call.refuse(Site::Output, rule)
-        }
-        None => Ok(Desc::f32(output)),
-    }
-}
-
 pub(super) fn get_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
-    call.dtype(0, WEIGHTS)?;
+    // A table of integers keeps its type.
+    let dtype = if call.inputs[0].dtype == DType::I32 { DType::I32 } else { DType::F32 };
+    if dtype == DType::F32 {
+        call.dtype(0, WEIGHTS)?;
+    }
     call.matrix(0)?;
-    Ok(Desc::f32([call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1]))
+    Ok(Desc { dtype, shape: [call.shape(0)[0], call.vector(1, DType::I32)?, 1, 1] })
 }
 
 pub(super) fn get_rows_back(call: &Call<'_>) -> Result<Desc, ShapeError> {

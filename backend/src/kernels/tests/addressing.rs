@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::operand::constants;
 use super::super::{Addressing, Arg, Operand, StorageKind, flat};
-use crate::graph::DType;
+use crate::graph::{DType, Form};
 use crate::layout::{Layout, LineShape, Loads, Position, Spread, View};
 
 /// Texel and lane of an element, as `_texel_of` and `_lane` have them.
@@ -20,12 +20,16 @@ fn locate(constants: &[(u32, u32)], index: [u32; 4]) -> (u32, u32, u32) {
 /// Where the architecture page puts a slot's first texel.
 fn texel_of(position: Position, dtype: DType) -> (u32, u32, u32) {
     let s = position.x;
-    let x = dtype.quant_texels().map_or(s, |q| s / 4 * (4 * q + 1) + s % 4 * q);
+    let x = match dtype.form() {
+        Form::Texel => s,
+        Form::Tile { quants: q } => s / 4 * (4 * q + 1) + s % 4 * q,
+        Form::Block => s * dtype.block_bytes() / 16,
+    };
     (x, position.y, position.lane)
 }
 
 fn dtypes() -> impl Strategy<Value = DType> {
-    prop_oneof![Just(DType::F32), Just(DType::F16), Just(DType::I32), Just(DType::Q8_0), Just(DType::Q4_1)]
+    prop::sample::select(vec![DType::F32, DType::F16, DType::I64, DType::Q8_0, DType::Q4_1, DType::Q5_0, DType::Q6_K])
 }
 
 /// One view transform; those that the algebra refuses leave the view as it is.
@@ -79,7 +83,7 @@ proptest! {
         steps in steps(),
     ) {
         let lanes = dtype.lanes();
-        let n0 = if dtype.quant_texels().is_some() { slots * lanes } else { slots * lanes - odd };
+        let n0 = if dtype.is_quantized() { slots * lanes } else { slots * lanes - odd % lanes };
         let layout = Layout::rtile(&[n0, shape[0], shape[1], shape[2]], lanes, row_axis, h, max_x, 4096);
         // A root that does not fit the narrow limit has no view.
         let Ok(layout) = layout else { return Ok(()) };
@@ -93,16 +97,19 @@ proptest! {
         for number in 0..count {
             let mut rest = number;
             let index = extents.map(|n| { let i = rest % n; rest /= n; i });
-            let wanted = texel_of(view.address(&index[..view.axes.len()]), dtype);
+            let position = view.address(&index[..view.axes.len()]);
+            let wanted = texel_of(position, dtype);
             prop_assert_eq!(locate(&constants, index), wanted, "element {:?} of {:?}", index, view);
-            slots.insert((wanted.0, wanted.1));
+            // Blocks share texels.
+            slots.insert((if dtype.form() == Form::Block { position.x } else { wanted.0 }, wanted.1));
         }
-        let texels = match dtype.quant_texels() {
-            None => slots.len(),
-            Some(q) => {
+        let texels = match dtype.form() {
+            Form::Texel => slots.len(),
+            Form::Tile { quants: q } => {
                 let tiles: HashSet<_> = slots.iter().map(|&(x, y)| (x / (4 * q + 1), y)).collect();
                 slots.len() * q as usize + tiles.len()
             }
+            Form::Block => (slots.len() * dtype.block_bytes() as usize).div_ceil(16),
         };
         let counted = Addressing::of(&constants, 0).expect("operand 0 is there").texels(extents);
         prop_assert_eq!(counted, texels as u64, "texels of {:?}", view);
@@ -167,8 +174,7 @@ proptest! {
         let layout = Layout::rtile(&[slots * dtype.lanes(), shape[0], shape[1], shape[2]], dtype.lanes(), row_axis, h, max_x, 8192);
         let Ok(layout) = layout else { return Ok(()) };
         let view = steps.iter().fold(layout.view(), |view, step| step.apply(&view));
-        let texels = |slots: u32| dtype.quant_texels().map_or(slots, |q| slots.div_ceil(4) * (4 * q + 1));
-        let operand = Operand { dtype, view, flat: false, storage, pitch: texels(layout.width()) };
+        let operand = Operand { dtype, view, flat: false, storage, pitch: dtype.row_texels(layout.width()) };
         let Ok(constants) = constants(0, Arg::Input(0), &operand) else { return Ok(()) };
         let at = Addressing::of(&constants, 0).expect("operand 0 is there");
         let line = LineShape { width, height: if storage == StorageKind::Buffer { 1 } else { height } };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::{Access, Arg, Dispatch, Lowered, Operand, lower};
 use super::{home, limits};
-use crate::graph::{Binary, DType, Op, Rope, RopeMode, Shape, Unary};
+use crate::graph::{Binary, DType, Gate, Op, Rope, RopeMode, Sampling, Shape, Unary};
 
 fn f32s(shape: Shape) -> Operand {
     home(DType::F32, shape, 4)
@@ -71,6 +71,26 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
     for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
         examples.push((Op::Binary(kind), vec![x(), f32s(row)], x()));
     }
+    let corners = Op::Upscale { sampling: Sampling::Bicubic, align_corners: true };
+    examples.extend([
+        (Op::Concat { axis: 1 }, vec![x(), x()], f32s([33, 12, 3, 2])),
+        (
+            Op::Concat { axis: 0 },
+            vec![home(DType::F16, s, 4), home(DType::F16, s, 4)],
+            home(DType::F16, [66, 6, 3, 2], 4),
+        ),
+        (Op::PadCircular { before: [1, 0, 2, 0] }, vec![x()], f32s([35, 6, 5, 2])),
+        (Op::PadReflect { before: 3 }, vec![x()], f32s([40, 6, 3, 2])),
+        (Op::Roll { shift: [1, -2, 0, 1] }, vec![x()], x()),
+        (Op::Diag, vec![f32s(row)], f32s([33, 33, 1, 1])),
+        (Op::DiagMaskInf { past: 2 }, vec![x()], x()),
+        (corners, vec![x()], f32s([50, 9, 3, 2])),
+        (Op::Fill { value: 1.0 }, vec![], x()),
+        (Op::Arange { start: 1.0, step: 0.5 }, vec![], f32s([9, 1, 1, 1])),
+        (Op::TimestepEmbedding { max_period: 100 }, vec![f32s([5, 1, 1, 1])], f32s([9, 5, 1, 1])),
+    ]);
+    examples.push((Op::Gated(Gate::GeGluErf), vec![x(), x()], x()));
+    examples.push((Op::Unary(Unary::Clamp { min: 0.0, max: 1.0 }), vec![x()], x()));
     for kind in [Unary::Silu, Unary::Neg, Unary::Sqr, Unary::Sqrt, Unary::Tanh, Unary::Gelu] {
         examples.push((Op::Unary(kind), vec![x()], x()));
     }

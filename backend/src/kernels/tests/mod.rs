@@ -18,7 +18,6 @@ fn limits(subgroup_size: u32) -> Limits {
 /// An operand at home in tiles of `h` rows of axis 1.
 fn home(dtype: DType, shape: Shape, h: u32) -> Operand {
     let layout = Layout::rtile(&shape, dtype.lanes(), 1, h, 4096, u32::MAX).unwrap();
-    let slots = layout.width();
-    let pitch = dtype.quant_texels().map_or(slots, |q| slots.div_ceil(4) * (4 * q + 1));
+    let pitch = dtype.row_texels(layout.width());
     Operand { dtype, view: layout.view(), flat: false, storage: StorageKind::Buffer, pitch }
 }

@@ -112,7 +112,7 @@ impl Builder<'_> {
         let value = self.get(input.value);
         let kind = kind_of(input, value);
         let whole = input.is_whole(&value.shape);
-        if whole || self.options.policy.absorbs(kind) || value.dtype.quant_texels().is_some() {
+        if whole || self.options.policy.absorbs(kind) || value.dtype.is_quantized() {
             self.window(input, label)
         } else {
             self.dense(input, label, "the policy reads no such view")

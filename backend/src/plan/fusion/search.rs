@@ -237,11 +237,13 @@ pub(super) fn is_root(node: &Node) -> bool {
     match node.op.row().family {
         Family::Gemm | Family::RepeatBack => true,
         Family::Rope => !matches!(node.op, Op::Rope(rope) if rope.mode.has_sections()),
-        Family::Rows => {
-            !matches!(node.op, Op::ArgMax | Op::L2Norm { .. } | Op::SoftMax { sinks: true, .. })
-        }
+        Family::Rows => !matches!(node.op, Op::ArgMax | Op::L2Norm { .. } | Op::SoftMax { sinks: true, .. }),
         Family::Elementwise
+        | Family::Function
         | Family::Copy
+        | Family::Move
+        | Family::Sample
+        | Family::Generate
         | Family::Gather
         | Family::CrossEntropy
         | Family::Optimizer

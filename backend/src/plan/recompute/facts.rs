@@ -97,7 +97,8 @@ fn weight(graph: &Graph, at: usize) -> f64 {
 
 /// The operands, as bits, whose storage the output of a node may take over, as far as the graph tells.
 pub(super) fn shares(graph: &Graph, node: &graph::Node) -> u32 {
-    let rows = matches!(node.op.row().family, Family::Elementwise | Family::Rows);
+    let family = node.op.row().family;
+    let rows = family.is_by_element() || family == Family::Rows;
     let output = &graph.values[node.output.index()];
     let same = |operand: &graph::Operand| {
         let value = &graph.values[operand.value.index()];

@@ -55,8 +55,9 @@ fn root(offset: usize, type_id: i32, row: i64, rows: i64) -> Root {
         1 | 30 => (1, 2),
         3 => (32, 20),
         8 => (32, 34),
-        27 => (1, 8),
+        27 | 28 => (1, 8),
         12 => (256, 144),
+        16 => (256, 66),
         other => panic!("no test type {other}"),
     };
     let row_bytes = row as usize / block * bytes;
@@ -188,7 +189,7 @@ fn ranges_outside_the_buffer_are_refused() {
     assert_eq!(memory.read(&home, 60, &mut [0; 8]), Err(MemoryError::OutOfRange { start: 60, end: 68, size: 64 }));
     assert!(memory.write(&home, &root(0, 0, 4, 1), PERSISTENT, usize::MAX, &[1]).is_err());
     assert!(memory.device_input(&home, &root(32, 0, 16, 1), PERSISTENT).is_err());
-    assert!(matches!(memory.device_input(&home, &root(0, 27, 4, 1), PERSISTENT), Err(MemoryError::Homeless(27, ..))));
+    assert!(matches!(memory.device_input(&home, &root(0, 28, 4, 1), PERSISTENT), Err(MemoryError::Homeless(28, ..))));
 }
 
 /// One access of a host or a computation.
@@ -242,7 +243,9 @@ fn roots() -> Vec<Root> {
         root(256, 8, 64, 3),
         root(300, 3, 32, 5),
         root(256, 27, 8, 2),
+        root(264, 28, 8, 2),
         root(300, 12, 256, 2),
+        root(420, 16, 256, 2),
         root(590, 30, 33, 3),
         root(0, 0, 1, 1),
         root(0, 1, 512, 1),
@@ -328,5 +331,124 @@ proptest! {
             }
         }
         prop_assert_eq!(read(&mut memory, &home, 0, SIZE), model);
+    }
+}
+
+/// An access to a compute buffer, or the end of an epoch.
+#[derive(Clone, Debug)]
+enum Event {
+    Access(Access),
+    Reset,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![8 => access().prop_map(Event::Access), 1 => Just(Event::Reset)]
+}
+
+/// What a compute buffer should hold. Roots that a new one touches are dead: nobody reads their bytes.
+struct Epochs {
+    background: u8,
+    /// `None` where anything may be.
+    bytes: Vec<Option<u8>>,
+    alive: Vec<Root>,
+}
+
+impl Epochs {
+    /// The root gets its place.
+    fn take(&mut self, root: &Root) {
+        let meets = |other: &Root| root.offset < other.end() && other.offset < root.end();
+        let (dead, alive) =
+            std::mem::take(&mut self.alive).into_iter().partition(|other| other != root && meets(other));
+        self.alive = alive;
+        for other in <Vec<Root> as IntoIterator>::into_iter(dead) {
+            for at in (other.offset..other.end()).filter(|at| !(root.offset..root.end()).contains(at)) {
+                self.bytes[at] = None;
+            }
+        }
+        if !self.alive.contains(root) {
+            self.alive.push(*root);
+        }
+    }
+
+    fn put(&mut self, start: usize, bytes: &[u8]) {
+        self.bytes[start..start + bytes.len()].iter_mut().zip(bytes).for_each(|(old, &new)| *old = Some(new));
+    }
+
+    /// The bytes of a root, unless somebody else's death left some of them open.
+    fn of(&self, root: &Root) -> Option<Vec<u8>> {
+        self.bytes[root.offset..root.end()].iter().copied().collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn epochs_keep_what_is_alive(events in prop::collection::vec(event(), 1..40)) {
+        let (home, mut memory) = (MockHome::default(), Memory::new(SIZE));
+        let mut model = Epochs { background: 0, bytes: vec![Some(0); SIZE], alive: Vec::new() };
+        let roots = roots();
+        for event in events {
+            match event {
+                Event::Reset => {
+                    memory.reset();
+                    model = Epochs { bytes: vec![Some(model.background); SIZE], alive: Vec::new(), ..model };
+                }
+                Event::Access(Access::Write { root, at, len, seed }) => {
+                    let root = &roots[root];
+                    let start = root.offset + at % root.geometry.nbytes;
+                    let bytes = pattern(len.min(root.end() - start), seed);
+                    memory.write(&home, root, EPOCH, start, &bytes).expect("in range");
+                    if !bytes.is_empty() {
+                        model.take(root);
+                    }
+                    model.put(start, &bytes);
+                }
+                Event::Access(Access::WriteAll { root, seed }) => {
+                    let bytes = pattern(roots[root].geometry.nbytes, seed);
+                    memory.write(&home, &roots[root], EPOCH, roots[root].offset, &bytes).expect("in range");
+                    model.take(&roots[root]);
+                    model.put(roots[root].offset, &bytes);
+                }
+                Event::Access(Access::Fill { root, value, .. }) => {
+                    let (root, len) = (&roots[root], roots[root].geometry.nbytes);
+                    memory.fill(&home, root, EPOCH, root.offset, len, value).expect("in range");
+                    model.take(root);
+                    model.put(root.offset, &vec![value; len]);
+                }
+                Event::Access(Access::Clear(value)) => {
+                    memory.clear(value);
+                    model.background = value;
+                    model.bytes.fill(Some(value));
+                }
+                Event::Access(Access::Update { root, xor }) if roots[root].geometry.home().is_some() => {
+                    let root = &roots[root];
+                    let tensor = memory.device_input(&home, root, EPOCH).expect("has a home");
+                    model.take(root);
+                    if let Some(bytes) = model.of(root) {
+                        prop_assert_eq!(&*tensor.0.borrow(), &bytes);
+                    }
+                    tensor.0.borrow_mut().iter_mut().for_each(|byte| *byte ^= xor);
+                    memory.mark_device_written(root);
+                    let changed = tensor.0.borrow().clone();
+                    model.put(root.offset, &changed);
+                }
+                Event::Access(Access::Overwrite { root, seed }) if roots[root].geometry.home().is_some() => {
+                    let root = &roots[root];
+                    let bytes = pattern(root.geometry.nbytes, seed);
+                    let tensor = memory.device_output(&home, root, EPOCH).expect("has a home");
+                    tensor.0.borrow_mut().copy_from_slice(&bytes);
+                    memory.mark_device_written(root);
+                    model.take(root);
+                    model.put(root.offset, &bytes);
+                }
+                Event::Access(Access::Update { .. } | Access::Overwrite { .. }) => {}
+                Event::Access(Access::Read { at, len }) => {
+                    let found = read(&mut memory, &home, at, len);
+                    let right = found.iter().zip(&model.bytes[at..]).all(|(found, want)| want.is_none_or(|want| want == *found));
+                    prop_assert!(right, "{at}: {found:?} is not {:?}", &model.bytes[at..at + len]);
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! ggml's ops as ours: parameter words, which sources are operands. Pure.
 
+mod functions;
 mod numbers;
+mod places;
 mod rope;
 mod rows;
 
@@ -11,14 +13,6 @@ use fblayout::graph::{Binary, Op, Unary};
 use crate::abi::MAX_OP_PARAMS;
 use crate::record::Geometry;
 use numbers::*;
-
-/// `ggml_unary_op` and `ggml_glu_op` values.
-const UNARY_NEG: i32 = 2;
-const UNARY_TANH: i32 = 4;
-const UNARY_GELU: i32 = 8;
-const UNARY_SILU: i32 = 10;
-const GLU_GEGLU: i32 = 1;
-const GLU_SWIGLU: i32 = 2;
 
 /// True for ops that compute nothing: leaves and views.
 pub fn is_empty(op: i32) -> bool {
@@ -77,12 +71,29 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         DIV => (Op::Binary(Binary::Div), all(2)),
         SQR => (Op::Unary(Unary::Sqr), all(1)),
         SQRT => (Op::Unary(Unary::Sqrt), all(1)),
-        UNARY => (Op::Unary(unary(params[0])?), all(1)),
-        GLU => (gated_unit(params[0])?, gate_and_up(params[1] != 0, has(1))),
+        UNARY => (Op::Unary(functions::unary(params)?), all(1)),
+        LOG => (Op::Unary(Unary::Log), all(1)),
+        SIN => (Op::Unary(Unary::Sin), all(1)),
+        COS => (Op::Unary(Unary::Cos), all(1)),
+        CLAMP => (Op::Unary(Unary::Clamp { min: float(0), max: float(1) }), all(1)),
+        LEAKY_RELU => (Op::Unary(Unary::LeakyRelu { slope: float(0) }), all(1)),
+        GLU => (functions::gated_unit(params)?, gate_and_up(params[1] != 0, has(1))),
         SCALE => (Op::Scale { scale: float(0), bias: float(1) }, all(1)),
         // CPY and CONT name where they write as a source, or nothing; the values come from source 0.
         DUP | CPY | CONT => (Op::Copy, all(1)),
-        PAD => (pad(params)?, all(1)),
+        PAD => (places::pad(params)?, all(1)),
+        PAD_REFLECT_1D => (Op::PadReflect { before: places::count(params[0], "padding")? }, all(1)),
+        ROLL => (places::roll(params), all(1)),
+        CONCAT => (Op::Concat { axis: places::count(params[0], "axis")? }, all(2)),
+        UPSCALE => (places::upscale(params[0])?, all(1)),
+        DIAG => (Op::Diag, all(1)),
+        DIAG_MASK_INF => (Op::DiagMaskInf { past: places::count(params[0], "past")? }, all(1)),
+        DIAG_MASK_ZERO => (Op::DiagMaskZero { past: places::count(params[0], "past")? }, all(1)),
+        TRI => (places::triangle(params[0])?, all(1)),
+        // The source has but the shape of the result.
+        FILL => (Op::Fill { value: float(0) }, all(0)),
+        ARANGE => (Op::Arange { start: float(0), step: float(2) }, all(0)),
+        TIMESTEP_EMBEDDING => (Op::TimestepEmbedding { max_period: places::count(params[1], "period")? }, all(1)),
         REPEAT => (Op::Repeat, all(1)),
         REPEAT_BACK => (Op::RepeatBack, all(1)),
         SILU_BACK => (Op::SiluBack, all(2)),
@@ -123,24 +134,6 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
     }
 }
 
-fn unary(kind: i32) -> Result<Unary, String> {
-    match kind {
-        UNARY_NEG => Ok(Unary::Neg),
-        UNARY_TANH => Ok(Unary::Tanh),
-        UNARY_GELU => Ok(Unary::Gelu),
-        UNARY_SILU => Ok(Unary::Silu),
-        _ => Err(format!("unary op {kind} is not supported")),
-    }
-}
-
-fn gated_unit(kind: i32) -> Result<Op, String> {
-    match kind {
-        GLU_GEGLU => Ok(Op::GeGlu),
-        GLU_SWIGLU => Ok(Op::SwiGlu),
-        _ => Err(format!("gated unit {kind} is not supported, only GEGLU and SWIGLU")),
-    }
-}
-
 /// Gate and linear operand of a gated unit: two sources, or the halves of one, which may be swapped.
 fn gate_and_up(swapped: bool, split: bool) -> Vec<Pick> {
     match (split, swapped) {
@@ -148,19 +141,6 @@ fn gate_and_up(swapped: bool, split: bool) -> Vec<Pick> {
         (false, false) => vec![Pick::FirstHalf(0), Pick::SecondHalf(0)],
         (false, true) => vec![Pick::SecondHalf(0), Pick::FirstHalf(0)],
     }
-}
-
-/// Words: elements before and after the source on each axis (those after follow from the shapes), whether it repeats instead.
-fn pad(params: &[i32; MAX_OP_PARAMS]) -> Result<Op, String> {
-    if params[8] != 0 {
-        return Err("circular padding is not supported".into());
-    }
-    let mut before = [0; 4];
-    for (axis, elements) in before.iter_mut().enumerate() {
-        let word = params[2 * axis];
-        *elements = u32::try_from(word).map_err(|_| format!("padding of {word} elements on axis {axis}"))?;
-    }
-    Ok(Op::Pad { before })
 }
 
 #[cfg(test)]
@@ -186,27 +166,17 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_read_before_the_source() {
-        let words = words(&[(0, 1), (1, 9), (4, 3), (7, 2)]);
-        assert_eq!(map(PAD, &words, |s| s == 0), Ok((Op::Pad { before: [1, 0, 3, 0] }, vec![Pick::All(0)])));
-    }
-
-    #[test]
     fn gated_units_split_or_halve() {
-        let swiglu = |swapped| words(&[(0, GLU_SWIGLU), (1, swapped)]);
+        let swiglu = |swapped| words(&[(0, 2), (1, swapped)]);
         assert_eq!(map(GLU, &swiglu(0), |s| s < 2), Ok((Op::SwiGlu, vec![Pick::All(0), Pick::All(1)])));
         assert_eq!(map(GLU, &swiglu(0), |s| s < 1), Ok((Op::SwiGlu, vec![Pick::FirstHalf(0), Pick::SecondHalf(0)])));
         assert_eq!(map(GLU, &swiglu(1), |s| s < 1), Ok((Op::SwiGlu, vec![Pick::SecondHalf(0), Pick::FirstHalf(0)])));
-        assert_eq!(map(GLU, &words(&[(0, GLU_GEGLU)]), |s| s < 2), Ok((Op::GeGlu, vec![Pick::All(0), Pick::All(1)])));
-        assert!(map(GLU, &words(&[(0, 0)]), |s| s < 2).is_err());
     }
 
     #[test]
     fn what_the_kernels_lack_is_refused_with_the_reason() {
         let reason =
             |op, params: &[(usize, i32)], sources| map(op, &words(params), |s| s < sources).expect_err("not supported");
-        assert!(reason(UNARY, &[(0, 6)], 1).contains("unary op 6"));
-        assert!(reason(PAD, &[(8, 1)], 1).contains("circular"));
         assert!(reason(PAD, &[(2, -3)], 1).contains("-3 elements on axis 1"));
         assert!(reason(MUL_MAT, &[], 1).contains("source 1"));
         assert!(reason(74, &[], 4).contains("not supported"));

@@ -260,8 +260,8 @@ fn refusals_name_the_node_and_the_rule() {
     assert!(refusal(&[sum]).contains("share bytes of a buffer, at 0..48 and 16..64"));
     let cut = w.view(a, [2, 1, 1, 1], [4, 16, 16, 16], 2);
     assert!(refusal(&[node(&w, NODE_ADD, &[a, cut], COMPUTE, 0)]).contains("cut elements of 4 bytes"));
-    let long = w.place(w.tensor(27, NE), WEIGHTS, 512);
-    assert!(refusal(&[node(&w, NODE_ADD, &[a, long], COMPUTE, 0)]).contains("ggml type 27"));
+    let long = w.place(w.tensor(28, NE), WEIGHTS, 512);
+    assert!(refusal(&[node(&w, NODE_ADD, &[a, long], COMPUTE, 0)]).contains("ggml type 28"));
     assert!(refusal(&[node(&w, NODE_ADD, &[a], COMPUTE, 0)]).contains("source 1 is missing"));
 }
 

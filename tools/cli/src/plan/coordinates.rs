@@ -1,8 +1,9 @@
 //! Layouts and maps as formulas over the element's indices `i0 .. i3`.
 
+use fblayout::graph::TILE_SLOTS;
 use fblayout::kernels::Addressing;
 use fblayout::layout::{Digit, Layout};
-use fblayout::plan::{Home, QUANT_ROWS, Tile};
+use fblayout::plan::{Home, Tile};
 
 /// Where the elements of a home are: lane in a slot, column and row of slots.
 pub fn layout(layout: &Layout) -> String {
@@ -36,11 +37,11 @@ pub fn map(at: &Addressing) -> String {
 /// The tile of a home: whose rows lie side by side, and how many.
 pub fn tile(home: &Home) -> Tile {
     if home.dtype.quant_texels().is_some() {
-        return Tile { row_axis: 1, strip: QUANT_ROWS };
+        return Tile { row_axis: 1, strip: TILE_SLOTS };
     }
     let Layout { x, y, .. } = home.layout.normalize();
     match x.first().filter(|digit| digit.axis > 0 && digit.stride == 1) {
-        Some(first) => Tile { row_axis: first.axis.into(), strip: first.radix.min(QUANT_ROWS) },
+        Some(first) => Tile { row_axis: first.axis.into(), strip: first.radix.min(TILE_SLOTS) },
         None => Tile { row_axis: y.first().map_or(1, |digit| usize::from(digit.axis).max(1)), strip: 1 },
     }
 }

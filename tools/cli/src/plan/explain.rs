@@ -146,7 +146,7 @@ fn dispatch(known: &Known<'_>, at: usize) -> Dispatch {
         let (s, tensor) = (&known.plan.slots[slot], &known.tensors[slot]);
         let Home { dtype, ref layout, kind, width, height } = *s.home;
         let label = |at: usize| format!("{at} {}", known.plan.steps[at].label);
-        let left = known.profile.filter(|_| dtype.quant_texels().is_none() && tensor.role != Role::Scratch);
+        let left = known.profile.filter(|_| !dtype.is_quantized() && tensor.role != Role::Scratch);
         let left = left.and_then(|p| candidates(Desc { dtype, shape: tensor.shape }, kind, p, known.pruning).ok());
         Bound {
             access: match access {

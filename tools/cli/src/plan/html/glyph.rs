@@ -49,7 +49,7 @@ impl Glyph {
             title += &format!("\nfound at {}", coordinates::map(at));
         }
         let fill = match tile.strip {
-            _ if home.dtype.quant_texels().is_some() => "q",
+            _ if home.dtype.is_quantized() => "q",
             4.. => "r4",
             2 | 3 => "r2",
             _ => "r1",

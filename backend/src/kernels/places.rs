@@ -1,0 +1,53 @@
+//! Values at other places, or left out: shaders `concat`, `move`, `band`.
+
+use super::{Call, Lowered, Refusal};
+use crate::graph::{Op, Triangle};
+
+const AXIS: u32 = 16;
+const FIRST: u32 = 17;
+
+const SHIFT: u32 = 16;
+const MIRRORED: u32 = 20;
+
+const LOW: u32 = 16;
+const HIGH: u32 = 17;
+const OTHER: u32 = 18;
+const WRAP: u32 = 19;
+
+pub(super) fn concat(call: Call<'_>, axis: u32) -> Result<Lowered, Refusal> {
+    let first = call.inputs[0].shape()[axis as usize];
+    Ok(call.dispatch("concat")?.set(AXIS, axis).set(FIRST, first).texels(call.output)?.into())
+}
+
+/// Element i of the output is element `i - before` of the input, round its ends.
+pub(super) fn circular(call: Call<'_>, before: [i64; 4]) -> Result<Lowered, Refusal> {
+    let mut builder = call.dispatch("move")?.set(MIRRORED, 0);
+    for ((id, before), extent) in (SHIFT..).zip(before).zip(call.inputs[0].shape()) {
+        builder = builder.set(id, (-before).rem_euclid(extent.into()) as u32);
+    }
+    Ok(builder.texels(call.output)?.into())
+}
+
+/// The same along axis 0 with the input mirrored at its ends.
+pub(super) fn reflected(call: Call<'_>, before: u32) -> Result<Lowered, Refusal> {
+    let builder = call.dispatch("move")?.set(MIRRORED, 1).set(SHIFT, before);
+    let builder = (SHIFT + 1..MIRRORED).fold(builder, |builder, id| builder.set(id, 0));
+    Ok(builder.texels(call.output)?.into())
+}
+
+/// Elements whose index on axis 0, less that on axis 1, lies between two bounds; another value elsewhere.
+pub(super) fn band(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
+    let (low, high, other) = match *op {
+        Op::Diag => (0, 0, 0.0),
+        Op::DiagMaskInf { past } => (i32::MIN, past.try_into().unwrap_or(i32::MAX), f32::NEG_INFINITY),
+        Op::DiagMaskZero { past } => (i32::MIN, past.try_into().unwrap_or(i32::MAX), 0.0),
+        Op::Tri(Triangle::UpperDiagonal) => (0, i32::MAX, 0.0),
+        Op::Tri(Triangle::Upper) => (1, i32::MAX, 0.0),
+        Op::Tri(Triangle::LowerDiagonal) => (i32::MIN, 0, 0.0),
+        Op::Tri(Triangle::Lower) => (i32::MIN, -1, 0.0),
+        _ => return Err(Refusal(format!("{}: keeps no band", op.row().name))),
+    };
+    let wrap = call.inputs[0].repeats_to(call.output);
+    let builder = call.dispatch("band")?.set(LOW, low as u32).set(HIGH, high as u32);
+    Ok(builder.set_f32(OTHER, other).set(WRAP, wrap).texels(call.output)?.into())
+}

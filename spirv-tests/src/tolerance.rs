@@ -114,7 +114,7 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::Rope(rope) => rotation(rope, inputs),
         Op::SoftMax { .. } => soft_max(op, inputs, out),
         &Op::SoftMaxBack { scale } => soft_max_back(inputs, f64::from(scale)),
-        Op::ArgMax | Op::ArgSort { .. } | Op::TopK => out.map(|_| 0.0),
+        Op::ArgMax | Op::ArgSort { .. } | Op::TopK | Op::CountEqual => out.map(|_| 0.0),
         Op::Sum | Op::SumRows | Op::Mean | Op::CumSum => reduce::sums(op, &inputs[0], out),
         &Op::Norm { eps } => reduce::norm(&inputs[0], eps),
         &Op::GroupNorm { groups, eps } => reduce::group_norm(&inputs[0], groups, eps),

@@ -88,9 +88,11 @@ pub(super) fn arg_max(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     reduced(inputs, 0)
 }
 
-/// All of the operand.
-pub(super) fn sum(_: &[Shape], _: &Shape) -> Vec<Access> {
-    vec![Access::Along(Axes::of(|_| true)), Access::Own]
+/// All of the operands.
+pub(super) fn all(inputs: &[Shape], _: &Shape) -> Vec<Access> {
+    let mut accesses = vec![Access::Along(Axes::of(|_| true)); inputs.len()];
+    accesses.push(Access::Own);
+    accesses
 }
 
 /// Rows, to an element each.

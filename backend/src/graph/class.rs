@@ -200,6 +200,7 @@ mod tests {
             (Op::Pool2d(pool), vec![x], Desc::f32([4, 6, 4, 1]), "FTD-D"),
             (Op::Sgd, vec![x, x, matrix(2, 1)], x, "FTI-C"),
             (Op::Sum, vec![x], matrix(1, 1), "FTI-D"),
+            (Op::CountEqual, vec![ids(5), ids(5)], Desc { dtype: DType::I64, shape: [1; 4] }, "FTI-C"),
             (Op::SumRows, vec![x], Desc::f32([1, 6, 4, 1]), "FTI-D"),
             (Op::Mean, vec![x], Desc::f32([1, 6, 4, 1]), "FTI-D"),
             (Op::CumSum, vec![x], x, "FTI-C"),

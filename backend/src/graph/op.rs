@@ -438,6 +438,8 @@ pub enum Op {
     ArgMax,
     /// The sum of all elements -> one scalar.
     Sum,
+    /// How many elements of two I32 operands of one shape are equal -> I64, one scalar.
+    CountEqual,
     /// The sum of each row -> `[1, ..]`.
     SumRows,
     /// The mean of each row -> `[1, ..]`.

@@ -100,6 +100,7 @@ const BY_PATCHES: &str = "only convolutions by patches (IM2COL) are trained";
 const RECURRENT: &str = "recurrences are not trained through";
 const INFERENCE: &str = "it is made for inference";
 const BY_PLANES: &str = "only pools of planes (POOL_2D) are trained";
+const COUNT: &str = "its result is a count";
 const FORWARD: &str = "ggml trains without it";
 
 macro_rules! gradient {
@@ -204,10 +205,11 @@ table! {
     SOFT_MAX                1..=3    Rows         7       soft_max           rows::soft_max           soft_max      rows;
     SOFT_MAX_BACK           2..=2    Rows         5       same_shape         rows::soft_max_back      none(SECOND)  rows;
     ARGMAX                  1..=1    Rows         1       arg_max            rows::arg_max            none(INDEX)   arg_max;
-    SUM                     1..=1    Reduce       1       sum                reduce::sum              sum           sum;
+    SUM                     1..=1    Reduce       1       sum                reduce::sum              sum           all;
     SUM_ROWS                1..=1    Reduce       1       sum_rows           reduce::sum_rows         sum           sum_rows;
     MEAN                    1..=1    Reduce       1       sum_rows           reduce::mean             mean          sum_rows;
     CUMSUM                  1..=1    Reduce       1       same_shape         reduce::cumsum           none(FORWARD) rows;
+    COUNT_EQUAL             2..=2    Reduce       1       count_equal        reduce::count_equal      none(COUNT)   all;
     NORM                    1..=1    Rows         5       same_shape         norm::norm               norm          rows;
     GROUP_NORM              1..=1    Reduce       5       group_norm         norm::group_norm         none(FORWARD) group_norm;
     L2_NORM                 1..=1    Rows         3       same_shape         norm::l2_norm            none(FORWARD) rows;
@@ -350,6 +352,7 @@ impl Op {
             Self::ArgMax => &ARGMAX,
             Self::Sum => &SUM,
             Self::SumRows => &SUM_ROWS,
+            Self::CountEqual => &COUNT_EQUAL,
             Self::Mean => &MEAN,
             Self::CumSum => &CUMSUM,
             Self::Norm { .. } => &NORM,

@@ -217,6 +217,7 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::Sum => reduce::sum(call),
         Op::SumRows => reduce::sum_rows(call, 1.0),
         Op::Mean => reduce::mean(call),
+        Op::CountEqual => reduce::count_equal(call),
         Op::CumSum => reduce::cumsum(call),
         Op::Norm { eps } => rows::layer_norm(call, eps),
         Op::GroupNorm { groups, eps } => reduce::group_norm(call, groups, eps),

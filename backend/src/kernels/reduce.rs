@@ -1,8 +1,9 @@
-//! Sums of rows and of all, running sums, norms of groups: shaders `row_sums`, `sum_rows`, `cumsum`, `group_stats`, `group_norm`.
+//! Sums of rows and of all, running sums, norms of groups: shaders `row_sums`, `sum_rows`, `count_equal`,
+//! `count_total`, `cumsum`, `group_stats`, `group_norm`.
 
 use super::dispatch::Builder;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch};
-use crate::graph::{DType, rows};
+use crate::graph::{DType, elements, rows};
 use crate::layout::{Axis, Digit, Layout};
 
 const FACTOR: u32 = 16;
@@ -23,7 +24,7 @@ pub(super) fn mean(call: Call<'_>) -> Result<Lowered, Refusal> {
 /// One sum for each row, then theirs.
 pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
     let x = &call.inputs[0];
-    let [elements, n1, n2, n3] = x.shape();
+    let [n0, n1, n2, n3] = x.shape();
     let count = rows(&x.shape());
     let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
     let layout = texel_per_row([n1, n2, n3]);
@@ -33,7 +34,7 @@ pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
         .operand(Arg::Input(0), x, Access::Read)?
         .operand(Arg::Scratch(0), &sums, Access::Write)?
         .set_f32(FACTOR, 1.0)
-        .rows(&sums, elements)?;
+        .rows(&sums, n0)?;
     // The same texels, numbered along one axis.
     let sums = Operand::scratch(DType::F32, &texel_per_row([count, 1, 1]));
     let total = Builder::new("sum_rows", call.limits)
@@ -42,6 +43,31 @@ pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
         .set_f32(FACTOR, 1.0)
         .single(call.output, count)?;
     Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::F32, layout }] })
+}
+
+/// One count for each row, then their sum.
+pub(super) fn count_equal(call: Call<'_>) -> Result<Lowered, Refusal> {
+    let (a, b) = (&call.inputs[0], &call.inputs[1]);
+    let [n0, n1, n2, n3] = a.shape();
+    let count = elements(&a.shape());
+    if count > u64::from(u32::MAX) {
+        return Err(Refusal(format!("{}: {count} elements are counted in 32 bits", Arg::Input(0))));
+    }
+    let layout = texel_per_row([n1, n2, n3]);
+    let counts = Operand::scratch(DType::I32, &layout);
+    let per_row = call
+        .builder("count_equal")?
+        .operand(Arg::Input(0), a, Access::Read)?
+        .operand(Arg::Input(1), b, Access::Read)?
+        .operand(Arg::Scratch(0), &counts, Access::Write)?
+        .rows(&counts, n0)?;
+    let rows = n1 * n2 * n3;
+    let counts = Operand::scratch(DType::I32, &texel_per_row([rows, 1, 1]));
+    let total = Builder::new("count_total", call.limits)
+        .operand(Arg::Scratch(0), &counts, Access::Read)?
+        .operand(Arg::Output, call.output, Access::Write)?
+        .single(call.output, rows)?;
+    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::I32, layout }] })
 }
 
 pub(super) fn cumsum(call: Call<'_>) -> Result<Lowered, Refusal> {

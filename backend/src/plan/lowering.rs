@@ -328,6 +328,7 @@ impl Key {
             | Op::ArgMax
             | Op::Sum
             | Op::SumRows
+            | Op::CountEqual
             | Op::Mean
             | Op::CumSum
             | Op::AddId

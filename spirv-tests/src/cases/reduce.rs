@@ -1,6 +1,6 @@
 //! Sums of rows and of all, means, running sums, norms of groups.
 
-use fblayout::graph::{Op, Shape};
+use fblayout::graph::{DType, Op, Shape};
 
 use crate::{Case, Fill, Setup};
 
@@ -21,7 +21,14 @@ pub fn cases() -> Vec<Case> {
     for (shape, groups) in [([9, 5, 6, 2], 3), ([8, 4, 7, 1], 3), ([1, 3, 4, 1], 1)] {
         cases.push(of(Op::GroupNorm { groups, eps: 1e-5 }, shape, Fill::Floats(2.0)));
     }
+    cases.extend([[5, 1, 1, 1], [33, 7, 3, 2]].map(count));
     cases
+}
+
+fn count(shape: Shape) -> Case {
+    let mut s = Setup::new();
+    let inputs = (0..2).map(|_| s.input(DType::I32, shape, Fill::Ids(3))).collect();
+    s.case(format!("{shape:?}"), Op::CountEqual, inputs)
 }
 
 fn of(op: Op, shape: Shape, fill: Fill) -> Case {

@@ -435,6 +435,7 @@ fn ops_without_a_gradient_say_why() {
         (Op::MulMatId, 3, "ids pick its matrices, and gradients of picked matrices are not built"),
         (Op::ArgSort { descending: true }, 1, "its result is an index"),
         (Op::TopK, 1, "its result is an index"),
+        (Op::CountEqual, 2, "its result is a count"),
         (Op::CumSum, 1, "ggml trains without it"),
         (Op::GroupNorm { groups: 1, eps }, 1, "ggml trains without it"),
         (Op::L2Norm { eps }, 1, "ggml trains without it"),
@@ -470,6 +471,10 @@ fn ops_without_a_gradient_say_why() {
                 let windows = inputs.clone();
                 s.graph.node_into(name, op, windows, inputs[0].value);
                 inputs[0].value
+            }
+            Op::CountEqual => {
+                inputs = vec![s.ids(3, 3), s.ids(3, 3)];
+                s.node(op, &inputs).value
             }
             Op::AddId => {
                 inputs[2] = s.ids(3, 3);

@@ -46,6 +46,14 @@ pub(crate) fn sum(call: &Call<'_>) -> Result<Desc, ShapeError> {
     Ok(Desc::f32([1; 4]))
 }
 
+pub(crate) fn count_equal(call: &Call<'_>) -> Result<Desc, ShapeError> {
+    call.dtype(0, &[DType::I32])?;
+    call.dtype(1, &[DType::I32])?;
+    let shape = call.shape(0);
+    (0..4).try_for_each(|axis| call.extent(1, axis, shape[axis], "as that of operand 0"))?;
+    Ok(Desc { dtype: DType::I64, shape: [1; 4] })
+}
+
 /// One element for each row.
 pub(crate) fn sum_rows(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.floats()?;

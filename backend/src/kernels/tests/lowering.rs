@@ -81,6 +81,7 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         ),
         (Op::Sum, vec![x()], f32s(scalar)),
         (Op::SumRows, vec![x()], f32s([1, 6, 3, 2])),
+        (Op::CountEqual, vec![ids(5), ids(5)], home(DType::I64, scalar, 1)),
         (Op::CumSum, vec![x()], x()),
         (Op::Norm { eps: 1e-5 }, vec![x()], x()),
         (Op::GroupNorm { groups: 2, eps: 1e-5 }, vec![x()], x()),

@@ -119,6 +119,7 @@ pub fn map(op: i32, params: &[i32; MAX_OP_PARAMS], has: impl Fn(usize) -> bool) 
         SUM_ROWS => (Op::SumRows, all(1)),
         MEAN => (Op::Mean, all(1)),
         CUMSUM => (Op::CumSum, all(1)),
+        COUNT_EQUAL => (Op::CountEqual, all(2)),
         NORM => (Op::Norm { eps: float(0) }, all(1)),
         GROUP_NORM => (rows::group_norm(params)?, all(1)),
         L2_NORM => (Op::L2Norm { eps: float(0) }, all(1)),

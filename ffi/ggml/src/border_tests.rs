@@ -254,7 +254,9 @@ fn support_is_what_the_lowering_says() {
     let (q4_1, x) = (w.tensor(3, [64, 8, 1, 1]), w.tensor(F32, [64, 5, 1, 1]));
     assert!(plugin.supports(w.node(MUL_MAT, &[], F32, [8, 5, 1, 1], &[q4_1, x])));
     let bf16 = w.tensor(30, [64, 8, 1, 1]);
-    assert!(!plugin.supports(w.node(MUL_MAT, &[], F32, [8, 5, 1, 1], &[bf16, x])));
+    assert!(plugin.supports(w.node(MUL_MAT, &[], F32, [8, 5, 1, 1], &[bf16, x])));
+    let (iq2_xxs, long) = (w.tensor(16, [256, 8, 1, 1]), w.tensor(F32, [256, 5, 1, 1]));
+    assert!(!plugin.supports(w.node(MUL_MAT, &[], F32, [8, 5, 1, 1], &[iq2_xxs, long])));
     assert!(!plugin.supports(w.node(74, &[], F32, [8, 5, 1, 1], &[x, x])));
     let empty = w.tensor(F32, [0, 5, 1, 1]);
     assert!(plugin.supports(w.node(ADD, &[], F32, [0, 5, 1, 1], &[empty, empty])));

@@ -88,6 +88,11 @@ impl Geometry {
         Some((dtype, [elements, 1, 1, 1]))
     }
 
+    /// True if the elements follow each other in the order of the axes.
+    pub fn is_contiguous(&self) -> bool {
+        self.home().is_some_and(|(dtype, shape)| self.is_dense(dtype, &shape, [0, 1, 2, 3]))
+    }
+
     /// True if the axes, innermost first in `order`, follow each other without a gap.
     fn is_dense(&self, dtype: DType, shape: &Shape, order: [usize; 4]) -> bool {
         let mut next = Some(dtype.block_bytes() as usize);
@@ -130,6 +135,14 @@ mod tests {
     fn permuted_roots_get_the_axes_of_their_bytes() {
         let root = geometry(0, [3, 5, 2, 1], [20, 4, 60, 120], 120);
         assert_eq!(root.home(), Some((DType::F32, [5, 3, 2, 1])));
+    }
+
+    #[test]
+    fn a_turned_square_is_not_contiguous() {
+        let turned = geometry(0, [3, 3, 1, 1], [12, 4, 36, 36], 36);
+        assert_eq!(turned.home(), Some((DType::F32, [3, 3, 1, 1])));
+        assert!(!turned.is_contiguous());
+        assert!(geometry(0, [3, 3, 1, 1], [4, 12, 36, 36], 36).is_contiguous());
     }
 
     #[test]

@@ -345,7 +345,8 @@ impl<'a> Translator<'a> {
         let tensor = &self.snapshot.tensors[node];
         let (root, _) = self.snapshot.root(node);
         let (dtype, shape) = (dtype(&tensor.geometry)?, shape(&tensor.geometry)?);
-        let contiguous = tensor.geometry.home() == Some((dtype, shape));
+        // A square that is turned has the home of one that is not.
+        let contiguous = tensor.geometry.home() == Some((dtype, shape)) && tensor.geometry.is_contiguous();
         if tensor.offset == 0 && contiguous && tensor.geometry.nbytes == root.geometry.nbytes {
             return Ok(());
         }

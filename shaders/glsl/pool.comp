@@ -18,7 +18,10 @@
 float pooled(uint o, Position p) {
     uvec2 columns = columns_of(o, A_n0);
     uvec2 rows = rows_of(p.i1, A_n1);
-    float total = KIND == MAX ? LOWEST : 0.0;
+    float total = 0.0;
+    if (KIND == MAX) {
+        total = LOWEST;
+    }
     for (uint y = rows.x; y < rows.y; y++) {
         for (uint x = columns.x; x < columns.y; x++) {
             float v = A_load(x, y, p.i2, p.i3);

@@ -27,19 +27,21 @@ const SMALL: Size = Size { heads_of: [64, 64], queries: 3, keys: 37, heads: [4, 
 pub fn cases() -> Vec<Case> {
     let kv = |dtype| [dtype, dtype];
     let mut cases = vec![
-        case("plain", PLAIN, SMALL, kv(DType::F32)),
         case(
             "one query of three heads",
             MASKED,
             Size { queries: 1, keys: 300, heads: [9, 3], ..SMALL },
             kv(DType::F16),
         ),
+        case("plain", PLAIN, SMALL, kv(DType::F32)),
         case("one key", PLAIN, Size { keys: 1, queries: 5, ..SMALL }, kv(DType::F32)),
         case("odd heads", MASKED, Size { heads_of: [40, 72], queries: 33, heads: [3, 3], ..SMALL }, kv(DType::F32)),
         case("extents that are no quads", MASKED, Size { heads_of: [13, 7], heads: [2, 1], ..SMALL }, kv(DType::F32)),
         case("long heads", PLAIN, Size { heads_of: [576, 512], heads: [5, 1], keys: 41, ..SMALL }, kv(DType::F16)),
         case("Q8_0", MASKED, Size { heads_of: [96, 64], ..SMALL }, kv(DType::Q8_0)),
         case("Q4_1 and F16", MASKED, SMALL, [DType::Q4_1, DType::F16]),
+        case("IQ4_NL and Q5_1", MASKED, SMALL, [DType::IQ4_NL, DType::Q5_1]),
+        case("BF16", PLAIN, SMALL, kv(DType::BF16)),
     ];
     let batched = Size { batches: [4, 2], mask: [2, 2], heads: [4, 4], queries: 5, ..SMALL };
     cases.push(case("batches and masks that repeat", MASKED, batched, kv(DType::F16)));

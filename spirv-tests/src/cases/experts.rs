@@ -16,6 +16,8 @@ pub fn cases() -> Vec<Case> {
         cases.push(case("integers", dtype, [96, 33, 5], [2, 7, 1], Fill::Integers));
         cases.push(case("floats", dtype, [64, 20, 5], [4, 3, 4], Fill::Floats(1.0)));
     }
+    cases.push(case("blocks as the host has them", DType::Q5_0, [64, 20, 5], [2, 3, 1], Fill::Floats(1.0)));
+    cases.push(case("large blocks", DType::Q4_K, [256, 9, 3], [2, 3, 1], Fill::Floats(1.0)));
     cases
 }
 

@@ -12,6 +12,7 @@
 #define OPERAND K
 #define SLOT 1
 #define ACCESS READ
+#define BLOCKS
 #include "operand.glsl"
 
 #define OPERAND W

@@ -10,7 +10,7 @@ fn every_shader_is_run_by_a_case() {
     let mut run = BTreeSet::new();
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
-        for case in cases::families().flat_map(cases::of) {
+        for case in cases::families().flat_map(cases::of).chain(cases::stored()) {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
         }

@@ -1,5 +1,5 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
-//! `copy_blocks`, `pad`, `repeat_back`.
+//! `copy_bits`, `pad`, `repeat_back`.
 
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
@@ -47,7 +47,7 @@ fn copy_blocks(call: Call<'_>) -> Result<Lowered, Refusal> {
         Form::Block | Form::Texel => [output.dtype.row_texels(p0 / lanes), p1, p2, p3],
     };
     let dispatch = call
-        .builder("copy_blocks")?
+        .builder("copy_bits")?
         .operand(Arg::Input(0), reshaped.as_ref().unwrap_or(input), Access::Read)?
         .written_blocks(Arg::Output, output)?
         .set(BLOCKS_RENUMBER, u32::from(reshaped.is_none()))

@@ -64,15 +64,16 @@ float inverse(float d) {
     return inverted;
 }
 
-// Whole signed bytes, halves rounded away from zero.
+// Whole signed bytes. Halves go to the even one, as processors round and ggml's kernels for them do; its reference rounds them away
+// from zero.
 void encode_bytes() {
-    precise float d = abs(extreme()) / 127.0;
+    float most = abs(extreme());
+    precise float d = most / 127.0;
+    precise float factor = most == 0.0 ? 0.0 : 127.0 / most;
     scales = operand_half_bits(d);
-    float factor = inverse(d);
     for (uint q = 0u; q < QUADS; q++) {
         precise vec4 v = numbers[q] * factor;
-        vec4 whole = trunc(v);
-        quants[q] = uvec4(ivec4(whole + sign(v) * step(vec4(0.5), abs(v - whole)))) & 0xFFu;
+        quants[q] = uvec4(ivec4(roundEven(v))) & 0xFFu;
     }
 }
 

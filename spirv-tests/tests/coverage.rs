@@ -10,7 +10,9 @@ fn every_shader_is_run_by_a_case() {
     let mut run = BTreeSet::new();
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
-        for case in cases::families().flat_map(cases::of) {
+        let copied = cases::copied_blocks().into_iter().map(|(case, _)| case);
+        let special = cases::stored().into_iter().chain(cases::encoded()).chain(copied);
+        for case in cases::families().flat_map(cases::of).chain(special) {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
         }

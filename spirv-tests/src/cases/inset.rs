@@ -1,4 +1,4 @@
-//! SET, ACC and SET_ROWS: whole texels and parts of them, blocks, into a value of its own and in place.
+//! SET, ACC and SET_ROWS: whole texels and parts of them, into a value of its own and in place.
 
 use fblayout::graph::{DType, Inset, Op, Shape};
 
@@ -27,11 +27,11 @@ pub fn cases() -> Vec<Case> {
             cases.push(set_rows(dtype, [8, 5, 1, 1], columns, places, in_place));
         }
     }
-    // A block of three rows, and whole rows, of types in tiles and in blocks as the host has them.
-    for dtype in [DType::Q8_0, DType::Q5_0] {
-        cases.push(set(dtype, [96, 6, 1, 1], inset([32, 3, 1, 1], [1, 96, 576, 576], 64 + 96), true));
-        let rows = inset([64, 9, 1, 1], [1, 64, 576, 576], 0);
-        cases.push(set_rows(dtype, [64, 9, 1, 1], rows, vec![7.0, 0.0, 4.0], true));
+    for dtype in [DType::Q8_0, DType::Q4_0, DType::Q5_1] {
+        // Caches in blocks, of an odd number of rows: of two heads' keys, and a part of rows that begins within them.
+        let keys = inset([64, 7, 1, 1], [1, 64, 448, 448], 0);
+        cases.push(set_rows(dtype, [64, 7, 1, 1], keys, vec![5.0, 0.0, 6.0], true));
+        cases.push(set(dtype, [64, 7, 1, 1], inset([32, 3, 1, 1], [1, 64, 192, 192], 96), false));
     }
     cases.push(set_rows(
         DType::F32,
@@ -54,16 +54,15 @@ fn case(s: Setup, name: String, op: Op, inputs: Vec<fblayout::graph::Operand>, i
     if in_place { s.case_into(name, op, inputs, base) } else { s.case(name, op, inputs) }
 }
 
-fn set(dtype: DType, base: Shape, inset: Inset, in_place: bool) -> Case {
-    let mut s = Setup::new();
-    let whole = if dtype.is_quantized() { Fill::Integers } else { Fill::Ids(99) };
-    let inputs = vec![s.input(dtype, base, whole), s.input(part(dtype), inset.shape, Fill::Integers)];
-    case(s, name(dtype, base, inset, in_place), Op::Set(inset), inputs, in_place)
-}
-
-/// The dtype of what is written into a base.
+/// Type of what is written: floats convert.
 fn part(base: DType) -> DType {
     if base == DType::I32 || base.is_quantized() { base } else { DType::F32 }
+}
+
+fn set(dtype: DType, base: Shape, inset: Inset, in_place: bool) -> Case {
+    let mut s = Setup::new();
+    let inputs = vec![s.input(dtype, base, Fill::Ids(99)), s.input(part(dtype), inset.shape, Fill::Integers)];
+    case(s, name(dtype, base, inset, in_place), Op::Set(inset), inputs, in_place)
 }
 
 fn acc(base: Shape, inset: Inset, in_place: bool) -> Case {
@@ -75,10 +74,9 @@ fn acc(base: Shape, inset: Inset, in_place: bool) -> Case {
 fn set_rows(dtype: DType, base: Shape, inset: Inset, ids: Vec<f32>, in_place: bool) -> Case {
     let mut s = Setup::new();
     let count = ids.len() as u32;
-    let fill = if dtype.is_quantized() { Fill::Integers } else { Fill::Floats(2.0) };
     let inputs = vec![
-        s.input(dtype, base, fill.clone()),
-        s.input(part(dtype), [inset.shape[0], count, inset.shape[2], inset.shape[3]], fill),
+        s.input(dtype, base, Fill::Floats(2.0)),
+        s.input(part(dtype), [inset.shape[0], count, inset.shape[2], inset.shape[3]], Fill::Floats(2.0)),
         s.input(DType::I32, [count, 1, 1, 1], Fill::Given(ids)),
     ];
     case(s, name(dtype, base, inset, in_place), Op::SetRows(inset), inputs, in_place)

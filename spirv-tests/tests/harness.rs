@@ -39,8 +39,10 @@ fn spoiled_results_fail_every_case() {
         let short = |case: &Case| case.node().inputs.iter().all(|i| i.shape[0] <= longest_row);
         // The largest operands add nothing here but time.
         let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 1 << 20;
+        // Encoding in blocks takes back faults that no single element shows.
+        let plain = |case: &Case| !case.desc(case.node().output).dtype.is_quantized();
         let all = cases::families().flat_map(cases::of).chain(cases::stored());
-        for case in all.filter(|c| short(c) && small(c)) {
+        for case in all.filter(|c| short(c) && small(c) && plain(c)) {
             let dtype = case.desc(case.node().output).dtype;
             let held = |x: f64| encode(dtype, &[x as f32]).expect("outputs are of plain types");
             // What encoding takes back is no fault.

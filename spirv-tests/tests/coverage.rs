@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use fblayout::device::LimitsClamp;
-use fblayout::graph::Family;
 use fblayout::plan::{PlanOptions, UpperBound, plan};
 use fblayout_shaders::SHADERS;
 use fblayout_spirv_tests::{STORAGES, VulkanDevice, cases};
@@ -23,12 +22,18 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
     }
-    // Steps of optimizers in as few operands as Vulkan promises.
+    // What runs with as few operands as Vulkan promises, and what only GPUs run.
     let device = VulkanDevice::open(STORAGES[0]).expect("a Vulkan device");
-    let limits = LimitsClamp::parse("vulkan-minimum").expect("a preset").apply(device.engine().limits());
-    for case in cases::of(Family::Optimizer) {
-        let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
-        run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
+    for preset in ["vulkan-minimum", "amd-wave64"] {
+        let limits = LimitsClamp::parse(preset).expect("a preset").apply(device.engine().limits());
+        for case in cases::families().flat_map(cases::of) {
+            let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
+            run.extend(plan.iter().flat_map(|plan| &plan.steps).map(|step| step.shader));
+        }
+    }
+    for (case, _) in cases::copied_blocks() {
+        let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+        run.extend(plan.steps.iter().map(|step| step.shader));
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
 use crate::graph::{self, DType, Family, Graph, Kind, Node, Op, Value, ValueId};
-use crate::kernels::{self, Access, Arg, Dispatch, Lowered, StorageKind};
+use crate::kernels::{Access, Arg, Dispatch, Lowered, StorageKind};
 
 use super::fusion::Groups;
 use super::ladder::Ladder;

@@ -10,12 +10,13 @@
 #ifndef BLOCKS_COMMON
 #define BLOCKS_COMMON
 
+#include "uneven.glsl"
+
 const uint BLOCKS_NIBBLES = 0x0F0F0F0Fu;
 const uint BLOCKS_PAIRS = 0x03030303u;
 const uint BLOCKS_BITS = 0x01010101u;
 
-// Sixteen signed bytes: the numbers of IQ4_NL and IQ4_XS, and twice those of a float of four bits.
-const uvec4 BLOCKS_UNEVEN = uvec4(0xBFAD9881u, 0xF6EADDCFu, 0x26190D01u, 0x71594535u);
+// Twice the sixteen numbers of a float of four bits, as signed bytes.
 const uvec4 BLOCKS_FP4 = uvec4(0x03020100u, 0x0C080604u, 0xFDFEFF00u, 0xF4F8FAFCu);
 
 // c less in every byte; c and the bytes are below 128.
@@ -127,7 +128,7 @@ uint blocks_quants(uint dtype, uint low, uint field, uint high) {
     switch (dtype) {
         case DTYPE_Q5_0: return blocks_less(quants | blocks_spread(high) << 4, 16u);
         case DTYPE_Q5_1: return quants | blocks_spread(high) << 4;
-        case DTYPE_IQ4_NL: case DTYPE_IQ4_XS: return blocks_look_up(BLOCKS_UNEVEN, quants);
+        case DTYPE_IQ4_NL: case DTYPE_IQ4_XS: return blocks_look_up(UNEVEN, quants);
         case DTYPE_MXFP4: return blocks_look_up(BLOCKS_FP4, quants);
         case DTYPE_Q2_K: case DTYPE_Q4_K: return quants;
         case DTYPE_Q3_K: return blocks_less(quants | (high & BLOCKS_BITS) << 2, 4u);

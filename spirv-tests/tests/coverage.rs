@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use fblayout::device::LimitsClamp;
+use fblayout::graph::Family;
+use fblayout::plan::{PlanOptions, UpperBound, plan};
 use fblayout_shaders::SHADERS;
 use fblayout_spirv_tests::{STORAGES, VulkanDevice, cases};
 
@@ -10,7 +13,9 @@ fn every_shader_is_run_by_a_case() {
     let mut run = BTreeSet::new();
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
-        for case in cases::families().flat_map(cases::of) {
+        let copied = cases::copied_blocks().into_iter().map(|(case, _)| case);
+        let special = cases::stored().into_iter().chain(cases::encoded()).chain(copied);
+        for case in cases::families().flat_map(cases::of).chain(special) {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
@@ -19,6 +24,13 @@ fn every_shader_is_run_by_a_case() {
                 case.plan(device.engine().limits(), device.options()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
+    }
+    // Steps of optimizers in as few operands as Vulkan promises.
+    let device = VulkanDevice::open(STORAGES[0]).expect("a Vulkan device");
+    let limits = LimitsClamp::parse("vulkan-minimum").expect("a preset").apply(device.engine().limits());
+    for case in cases::of(Family::Optimizer) {
+        let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
+        run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");

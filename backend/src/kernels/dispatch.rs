@@ -190,10 +190,10 @@ impl<'a> Builder<'a> {
         self.constants.push((LOCAL_SIZE, size));
         if groups.iter().zip(self.limits.max_workgroup_count).any(|(&wanted, most)| wanted > most) {
             let [x, y, z] = groups;
-            let rule = format!("{x} x {y} x {z} workgroups are more than a dispatch holds");
-            return Err(Refusal(format!("shader {}: {rule}", self.shader)));
+            let rule = format!("shader {}: {x} x {y} x {z} workgroups are", self.shader);
+            return Err(Refusal::of_size(rule));
         }
-        Ok(Dispatch { shader: self.shader, constants: self.constants.into(), groups, args: self.args })
+        Ok(self.made(groups))
     }
 
     fn largest_group(&self) -> u32 {
@@ -219,15 +219,19 @@ impl<'a> Builder<'a> {
 
     fn finish(self, size: u32, groups: u64) -> Result<Dispatch, Refusal> {
         let this = self.set(LOCAL_SIZE, size);
-        let too_many =
-            || Refusal(format!("shader {}: {groups} workgroups are more than a dispatch holds", this.shader));
+        let too_many = || Refusal::of_size(format!("shader {}: {groups} workgroups are", this.shader));
         let groups = split(groups, this.limits.max_workgroup_count).ok_or_else(too_many)?;
         // Invocations are numbered in 32 bits.
         let invocations = groups.iter().fold(u64::from(size), |n, &g| n.saturating_mul(u64::from(g)));
         if invocations > u64::from(u32::MAX) {
             return Err(too_many());
         }
-        Ok(Dispatch { shader: this.shader, constants: this.constants.into(), groups, args: this.args })
+        Ok(this.made(groups))
+    }
+
+    fn made(self, groups: [u32; 3]) -> Dispatch {
+        let Self { shader, constants, args, .. } = self;
+        Dispatch { shader, constants: constants.into(), groups, args, rows: Vec::new(), beside: false }
     }
 }
 

@@ -390,8 +390,8 @@ impl Grid<'_> {
             ("rope" | "rope_factors", 1) | ("get_rows", 1) => quads(&output),
             ("get_rows_back", 0) => load4(&touched),
             ("get_rows_back", 1) => quads(&output) * quads(&touched),
-            ("adamw", 4) => 2 * quads(&output),
-            ("sgd", 2) | ("add_id", 2) => quads(&output),
+            ("adamw", 4) | ("adamw_weights", 3) => 2 * quads(&output),
+            ("sgd", 2) | ("add_id", 2) | ("adamw_moments", 3) => quads(&output),
             ("softmax_sinks", 1) | ("softmax_masked_sinks", 2) => rows(&output),
             // A row is read again where its labels are not zero: at one quad.
             ("cross_entropy", 0) => load4(&touched) + rows(&touched),

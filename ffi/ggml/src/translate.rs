@@ -49,12 +49,8 @@ enum Slot {
 
 /// Translates the nodes of a snapshot; the error says which node breaks which rule.
 pub fn translate(snapshot: &Snapshot) -> Result<Translation, String> {
-    let nodes: Vec<usize> = snapshot
-        .nodes
-        .iter()
-        .map(|node| node.tensor)
-        .filter(|&node| !ops::is_empty(snapshot.tensors[node].op) && !snapshot.tensors[node].is_empty())
-        .collect();
+    let nodes: Vec<usize> =
+        snapshot.nodes.iter().map(|node| node.tensor).filter(|&node| !is_idle(snapshot, node)).collect();
     let mut translator = Translator::new(snapshot, &nodes);
     for node in nodes {
         translator.node(node).map_err(|why| {
@@ -64,6 +60,16 @@ pub fn translate(snapshot: &Snapshot) -> Result<Translation, String> {
     }
     refuse_overlaps(&translator.out.bindings)?;
     Ok(translator.out)
+}
+
+/// Whether a node computes nothing: a view, no elements, or no rows to set.
+fn is_idle(snapshot: &Snapshot, node: usize) -> bool {
+    let tensor = &snapshot.tensors[node];
+    let sets_no_rows = || {
+        let rows = source(tensor, Pick::All(0));
+        ops::insertion(tensor.op) == Some(Insertion::Rows) && rows.is_ok_and(|rows| snapshot.tensors[rows].is_empty())
+    };
+    ops::is_empty(tensor.op) || tensor.is_empty() || sets_no_rows()
 }
 
 struct Translator<'a> {

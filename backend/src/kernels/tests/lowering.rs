@@ -272,10 +272,10 @@ fn refusals_name_operand_and_rule() {
     let lane = refusal(Op::soft_max(1.0), std::slice::from_ref(&transposed), &transposed, &l);
     assert_eq!(lane, "output: axis 0 must carry the 4 lanes of a texel whole, for it is written");
 
-    let few = crate::device::Limits { max_storage_bindings: 4, ..l.clone() };
+    let few = crate::device::Limits { max_storage_bindings: 3, ..l.clone() };
     let w = [x.clone(), x.clone(), x.clone(), x.clone(), f32s([7, 1, 1, 1])];
     let bindings = refusal(Op::AdamW, &w, &x, &few);
-    assert_eq!(bindings, "operand 4: shader adamw binds more than 4 operands");
+    assert_eq!(bindings, "operand 4: shader adamw_moments binds more than 3 operands");
 
     let wide = Operand { view: x.view.unsqueeze(4).unwrap(), ..x.clone() };
     let rank = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&wide), &x, &l);
@@ -283,8 +283,11 @@ fn refusals_name_operand_and_rule() {
 
     let small = crate::device::Limits { max_workgroup_count: [1; 3], ..l };
     let large = f32s([4096, 64, 1, 1]);
-    let groups = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&large), &large, &small);
-    assert_eq!(groups, "shader unary: 1024 workgroups are more than a dispatch holds");
+    let groups = refusal(Op::Fill { value: 1.0 }, &[], &large, &small);
+    assert_eq!(
+        groups,
+        "shader generate: 1024 workgroups are more than a dispatch holds; FILL is not cut in pieces that fit"
+    );
 }
 
 /// A copy between shapes goes by coordinates where the digits regroup, by element numbers where padding is in the way.

@@ -241,6 +241,12 @@ impl<'c> Kit<'c> {
         window
     }
 
+    /// The same elements as a matrix for the reference, where ggml's CPU op goes wrong on more axes than two.
+    pub fn matrix_for_reference(&self, x: Tensor<'c>) -> Tensor<'c> {
+        let [row, ..] = x.extents();
+        if self.side == Side::Device { x } else { self.work.reshape(x, [row, x.len() / row, 1, 1]) }
+    }
+
     /// A node that is compared after it alone ran, and after all did.
     pub fn result(&self, node: Tensor<'c>, bound: Bound) -> Tensor<'c> {
         self.mark(node.mark_output(), bound, Some(bound))

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fblayout::device::LimitsClamp;
+use fblayout::graph::Family;
 use fblayout::plan::{PlanOptions, UpperBound, plan};
 use fblayout_shaders::SHADERS;
 use fblayout_spirv_tests::{STORAGES, VulkanDevice, cases};

@@ -8,7 +8,7 @@ use fblayout::plan::{Footprint, UpperBound};
 use fblayout::vulkan::{Arena, Error, GpuOptions, Operand, Step, Storage, Tape, TapeOptions, Work};
 use vulkan_support::{affine, affine_constants, affine_of, groups, options, pattern_for, with_gpu};
 
-const ONE_BUFFER: TapeOptions = TapeOptions { steps_per_buffer: usize::MAX, timing: false };
+const ONE_BUFFER: TapeOptions = TapeOptions { steps_per_buffer: usize::MAX, timing: false, pieces_in_order: false };
 
 #[test]
 fn neighbours_by_footprint_do_not_touch() {

@@ -9,7 +9,7 @@ use fblayout::kernels::StorageKind::{Buffer, Image};
 use fblayout::vulkan::{Error, Gpu, GpuOptions, Operand, Pipeline, Step, Storage, Tape, TapeOptions, Work};
 use vulkan_support::{affine, affine_constants, affine_of, groups, options, pattern_for, with_gpu};
 
-const ONE_BUFFER: TapeOptions = TapeOptions { steps_per_buffer: usize::MAX, timing: false };
+const ONE_BUFFER: TapeOptions = TapeOptions { steps_per_buffer: usize::MAX, timing: false, pieces_in_order: false };
 
 fn pipeline(gpu: &Gpu, input: &Storage, output: &Storage, factor: u32, bias: u32) -> Arc<Pipeline> {
     gpu.pipeline(&affine(), &affine_constants(input, output, factor, bias)).unwrap()
@@ -55,7 +55,7 @@ fn a_chain_with_barriers_replays_however_it_is_split() {
             let (to_b, to_a) = ([Operand::new(0, &a), Operand::new(1, &b)], [Operand::new(0, &b), Operand::new(1, &a)]);
             let steps: Vec<_> =
                 (0..3).flat_map(|_| [dispatch(&there, &to_b, true), dispatch(&back, &to_a, true)]).collect();
-            let options = TapeOptions { steps_per_buffer, timing: false };
+            let options = TapeOptions { steps_per_buffer, ..TapeOptions::default() };
             let mut tape = Tape::record(gpu, &steps, &options).unwrap();
             assert_eq!(tape.steps(), 6);
             let mut expected = pattern_for(&a, 4);
@@ -173,7 +173,9 @@ fn timing_gives_one_figure_per_step() {
         let affine = pipeline(gpu, &a, &b, 3, 5);
         let operands = [Operand::new(0, &a), Operand::new(1, &b)];
         let steps = [dispatch(&affine, &operands, true), dispatch(&affine, &operands, true)];
-        let mut tape = Tape::record(gpu, &steps, &TapeOptions { steps_per_buffer: 1, timing: true }).unwrap();
+        let mut tape =
+            Tape::record(gpu, &steps, &TapeOptions { steps_per_buffer: 1, timing: true, ..TapeOptions::default() })
+                .unwrap();
         assert_eq!(tape.step_nanoseconds().unwrap(), None, "before the first run");
         for _ in 0..2 {
             run(&mut tape);

@@ -32,7 +32,7 @@ fn sync_validation_sees_a_missing_barrier() {
             barrier_before,
             discard: &[],
         });
-        let options = TapeOptions { steps_per_buffer: usize::MAX, timing: false };
+        let options = TapeOptions { steps_per_buffer: usize::MAX, timing: false, pieces_in_order: false };
         Tape::record(&gpu, &steps, &options).unwrap();
         gpu.validation_messages()
     };

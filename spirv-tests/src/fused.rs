@@ -247,6 +247,8 @@ impl FusedCase {
             constants: d.constants,
             groups: d.groups,
             args: d.args.into_iter().map(|(arg, access)| (slot(arg), access)).collect(),
+            rows: d.rows.clone(),
+            beside: d.beside,
             barrier: i > 0,
             discard: Vec::new(),
         });

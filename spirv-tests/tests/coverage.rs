@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fblayout::device::LimitsClamp;
+use fblayout::plan::{PlanOptions, UpperBound, plan};
 use fblayout_shaders::SHADERS;
 use fblayout_spirv_tests::{STORAGES, VulkanDevice, cases};
 
@@ -20,6 +22,15 @@ fn every_shader_is_run_by_a_case() {
             let plan =
                 case.plan(device.engine().limits(), device.options()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
+        }
+    }
+    // Steps of optimizers in as few operands as Vulkan promises, and attention in parts that fill a wide device.
+    let device = VulkanDevice::open(STORAGES[0]).expect("a Vulkan device");
+    for (preset, family) in [("vulkan-minimum", Family::Optimizer), ("amd-wave64", Family::Attention)] {
+        let limits = LimitsClamp::parse(preset).expect("a preset").apply(device.engine().limits());
+        for case in cases::of(family) {
+            let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
+            run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
         }
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();

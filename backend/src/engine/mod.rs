@@ -46,6 +46,8 @@ impl EngineOptions {
         if gpu.validation == Validation::Sync {
             // The layer sees hazards within one command buffer only.
             tape.steps_per_buffer = usize::MAX;
+            // It takes all that a dispatch binds for written, and pieces of an op write parts of one storage.
+            tape.pieces_in_order = true;
         }
         Ok(Self { gpu, plan, selection, budget, tape })
     }

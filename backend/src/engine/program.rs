@@ -54,14 +54,14 @@ impl Program {
         let operands: Vec<Vec<Operand<'_>>> = plan
             .steps
             .iter()
-            .map(|s| (0..).zip(&s.args).map(|(slot, &(i, _))| Operand::new(slot, &storages[i])).collect())
+            .map(|s| (0..).zip(&s.args).map(|(slot, &(i, _))| operand(s, slot, &storages[i])).collect())
             .collect();
         let discards: Vec<Vec<&Storage>> =
             plan.steps.iter().map(|s| s.discard.iter().map(|&i| &storages[s.args[i].0]).collect()).collect();
         let steps: Vec<Step<'_>> = (0..plan.steps.len())
             .map(|i| Step {
                 work: Work::Dispatch { pipeline: &pipelines[i], operands: &operands[i], groups: plan.steps[i].groups },
-                barrier_before: plan.steps[i].barrier,
+                barrier_before: plan.steps[i].barrier || (tape.pieces_in_order && plan.steps[i].beside),
                 discard: &discards[i],
             })
             .collect();
@@ -104,6 +104,11 @@ impl Program {
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
+}
+
+fn operand<'a>(step: &plan::Step, slot: u32, storage: &'a Storage) -> Operand<'a> {
+    let rows = step.rows.iter().find(|(named, _)| *named == slot as usize);
+    Operand { rows: rows.map(|(_, rows)| rows.clone()), ..Operand::new(slot, storage) }
 }
 
 fn pipeline(gpu: &Gpu, step: &plan::Step) -> Result<Arc<Pipeline>, Error> {

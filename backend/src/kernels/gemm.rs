@@ -82,6 +82,15 @@ pub(super) fn product(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
     }
 }
 
+/// The axis of both operands that a product sums over; nothing for other ops.
+pub(super) fn reduced_axis(op: &Op) -> Option<usize> {
+    match op {
+        Op::MulMat => Some(0),
+        Op::OutProd => Some(1),
+        _ => None,
+    }
+}
+
 /// Whether either operand can be the first: B is F32, A of any type of weights.
 pub(super) fn is_symmetric(inputs: &[Desc]) -> bool {
     inputs.iter().all(|input| input.dtype == DType::F32)
@@ -114,18 +123,18 @@ struct Product {
 impl Product {
     /// The product of these operands, the first of which has that number.
     fn new(op: &Op, inputs: &[Operand], number: usize, output: &Operand) -> Result<Self, Refusal> {
-        let reduce = match op {
-            Op::MulMat => 0,
-            Op::OutProd => 1,
-            _ => return Err(Refusal(format!("{}: is not a matrix product", op.row().name))),
-        };
+        let reduce = reduced_axis(op).ok_or_else(|| Refusal(format!("{}: is not a matrix product", op.row().name)))?;
         let [a, b] = inputs else {
             return Err(Refusal(format!("a product takes 2 operands, not {}", inputs.len())));
         };
         let arg = Arg::Input(number);
         a.check_steps(arg)?;
         b.check_steps(Arg::Input(number + 1))?;
-        Ok(Self { a: (arg, shared_over_heads(a, arg, output)?), b: (Arg::Input(number + 1), b.clone()), reduce })
+        Ok(Self {
+            a: (arg, shared_over_heads(a, arg, output)?),
+            b: (Arg::Input(number + 1), b.clone()),
+            reduce: reduce as u32,
+        })
     }
 
     /// Whether the texels of the side along n run along the axis summed over.

@@ -19,6 +19,7 @@ mod loss;
 mod mixing;
 mod operand;
 mod optimizer;
+mod pieces;
 mod places;
 mod pool;
 mod recurrent;
@@ -45,6 +46,8 @@ pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
 pub use words::{parameters, schedule_in_words};
+
+use std::ops::Range;
 
 use dispatch::Builder;
 use epilogue::Tail;
@@ -114,6 +117,17 @@ pub struct Dispatch {
     pub groups: [u32; 3],
     /// What each operand slot is bound to, with whether the shader reads and writes it.
     pub args: Vec<(Arg, Access)>,
+    /// Rows of texels that slots bind of their buffers, from which the constants count; slots that are not named bind all rows.
+    pub rows: Vec<(usize, Range<u32>)>,
+    /// A piece of an op that touches nothing which the pieces right before it write, and writes nothing which they read.
+    pub beside: bool,
+}
+
+impl Dispatch {
+    /// The rows that a slot binds, if not all.
+    pub fn rows_of(&self, slot: usize) -> Option<&Range<u32>> {
+        self.rows.iter().find(|(named, _)| *named == slot).map(|(_, rows)| rows)
+    }
 }
 
 /// How a shader touches an operand.
@@ -150,6 +164,21 @@ pub struct Lowered {
 #[error("{0}")]
 pub struct Refusal(pub String);
 
+impl Refusal {
+    /// How refusals end that a smaller piece of the op need not meet.
+    const OF_SIZE: &'static str = "more than a dispatch holds";
+
+    /// A refusal of something that is too much at once.
+    fn of_size(what: impl std::fmt::Display) -> Self {
+        Self(format!("{what} {}", Self::OF_SIZE))
+    }
+
+    /// Whether a smaller piece of the op might not be refused.
+    fn is_of_size(&self) -> bool {
+        self.0.ends_with(Self::OF_SIZE)
+    }
+}
+
 /// Lowers one op, or says why not. `inputs` in the op's operand order; an op in place has its written input's view as `output`.
 ///
 /// An op of family Inset writes a part of `output` alone, which must hold operand 0 before (or be it).
@@ -160,10 +189,7 @@ pub struct Refusal(pub String);
 /// The operands break the op's shape rule, or one of them has a view, dtype or size that no kernel takes.
 pub fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> Result<Lowered, Refusal> {
     check(op, inputs, output)?;
-    match turned::turned(op, inputs, output) {
-        Some((op, inputs, output)) => by_family(&op, Call { inputs: &inputs, output: &output, tail: None, limits }),
-        None => by_family(op, Call { inputs, output, tail: None, limits }),
-    }
+    pieces::lower(op, inputs, output, limits)
 }
 
 /// That the operands satisfy the op's shape rule.
@@ -277,13 +303,21 @@ pub fn lower_fused(
     let turn = |rotation| Turn::new(rotation, turned, own + second.len(), output);
     let tail = Tail::new(&fused.epilogue, extras, fused.rotation.map(turn).transpose()?, output)?;
     let call = Call { inputs: first, output, tail, limits };
-    match fused.second {
+    let lowered = match fused.second {
         None => by_family(&fused.op, call),
         Some(product) => {
             check(&product.op, second, output).map_err(|rule| Refusal(format!("second product: {rule}")))?;
             gemm::pair(call, &fused.op, product, second)
         }
-    }
+    }?;
+    let operand = |arg| match arg {
+        Arg::Input(i) => inputs.get(i),
+        Arg::Extra(i) => extras.get(i),
+        Arg::Output => Some(output),
+        Arg::Scratch(_) => None,
+    };
+    pieces::check_bound(&lowered, operand, limits)?;
+    Ok(lowered)
 }
 
 /// An operand of any strides: a window of these extents, strides and offset (in elements) over the elements of `whole` by their
@@ -340,6 +374,19 @@ impl<'a> Call<'a> {
             Some(tail) => tail.bind(builder),
             None => Ok(builder),
         }
+    }
+}
+
+impl Lowered {
+    /// Adds what runs afterwards, with temporaries of its own.
+    fn append(&mut self, mut after: Self) {
+        for (arg, _) in after.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {
+            if let Arg::Scratch(i) = arg {
+                *i += self.scratch.len();
+            }
+        }
+        self.dispatches.append(&mut after.dispatches);
+        self.scratch.append(&mut after.scratch);
     }
 }
 

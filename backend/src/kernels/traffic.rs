@@ -2,7 +2,7 @@
 //! `grid.glsl` for everything else.
 
 use super::addressing::constant;
-use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
+use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
 use super::gemm::{REDUCE, REDUCE_2, Schedule};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
 use crate::graph::{Form, Shape, elements, rows};
@@ -52,6 +52,7 @@ pub fn traffic(
     subgroup: u32,
 ) -> Vec<Traffic> {
     // Whatever a kernel does with its result, it reads its operands alike.
+    let shader = without_blocks(shader);
     let shader = FUSED.into_iter().find_map(|suffix| shader.strip_suffix(suffix)).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
@@ -390,8 +391,8 @@ impl Grid<'_> {
             ("rope" | "rope_factors", 1) | ("get_rows", 1) => quads(&output),
             ("get_rows_back", 0) => load4(&touched),
             ("get_rows_back", 1) => quads(&output) * quads(&touched),
-            ("adamw", 4) => 2 * quads(&output),
-            ("sgd", 2) | ("add_id", 2) => quads(&output),
+            ("adamw", 4) | ("adamw_weights", 3) => 2 * quads(&output),
+            ("sgd", 2) | ("add_id", 2) | ("adamw_moments", 3) => quads(&output),
             ("softmax_sinks", 1) | ("softmax_masked_sinks", 2) => rows(&output),
             // A row is read again where its labels are not zero: at one quad.
             ("cross_entropy", 0) => load4(&touched) + rows(&touched),

@@ -8,13 +8,14 @@
 mod groups;
 mod operands;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
 use crate::graph::{self, DType, Family, Graph, Kind, Node, Op, Value, ValueId};
-use crate::kernels::{self, Arg, Lowered};
+use crate::kernels::{Access, Arg, Dispatch, Lowered, StorageKind};
 
 use super::fusion::Groups;
 use super::ladder::Ladder;
@@ -313,7 +314,7 @@ impl<'a> Builder<'a> {
             .iter()
             .map(|s| {
                 let (width, height, layout) = (s.layout.width(), s.layout.height(), s.layout.clone());
-                let kind = kernels::StorageKind::Buffer;
+                let kind = StorageKind::Buffer;
                 let home = Home { dtype: s.dtype, layout, kind, width, height };
                 self.slot(home.into(), Owner::Arena { offset: 0 })
             })
@@ -325,6 +326,13 @@ impl<'a> Builder<'a> {
                 Arg::Extra(i) => extras[i].slot,
                 Arg::Scratch(i) => scratch[i],
             };
+            let place = |arg| match arg {
+                Arg::Input(i) => Some(inputs[i].at),
+                Arg::Output => Some(output.at),
+                Arg::Extra(i) => Some(extras[i].at),
+                Arg::Scratch(_) => None,
+            };
+            let rows = self.bound_rows(d, slot, place);
             self.steps.push(Step {
                 label: label.to_owned(),
                 node: self.at,
@@ -334,10 +342,37 @@ impl<'a> Builder<'a> {
                 constants: d.constants.clone(),
                 groups: d.groups,
                 args: d.args.iter().map(|&(arg, access)| (slot(arg), access)).collect(),
+                rows,
+                beside: d.beside,
                 barrier: false,
                 discard: Vec::new(),
             });
         }
+    }
+
+    /// The rows that a dispatch binds of its slots: where all of them would be more than the device binds, those up to the last that is
+    /// touched.
+    fn bound_rows(
+        &self,
+        dispatch: &Dispatch,
+        slot: impl Fn(Arg) -> usize,
+        place: impl Fn(Arg) -> Option<Place>,
+    ) -> Vec<(usize, Range<u32>)> {
+        let Limits { max_storage_buffer_range, max_bound_bytes, .. } = *self.lowerings.limits();
+        let bytes = |&(arg, _): &(Arg, Access)| match &*self.slots[slot(arg)].home {
+            home if home.kind == StorageKind::Buffer => home.bytes(),
+            _ => 0,
+        };
+        let sum: u64 = dispatch.args.iter().map(bytes).sum();
+        if sum <= max_bound_bytes && dispatch.args.iter().all(|arg| bytes(arg) <= max_storage_buffer_range) {
+            return dispatch.rows.clone();
+        }
+        let rows = |(number, arg): (usize, &(Arg, Access))| match dispatch.rows_of(number) {
+            Some(rows) => Some((number, rows.clone())),
+            None if bytes(arg) == 0 => None,
+            None => place(arg.0).map(|place| (number, 0..self.lowerings.operand(place).rows().end)),
+        };
+        dispatch.args.iter().enumerate().filter_map(rows).collect()
     }
 
     fn record(&mut self, input: &graph::Operand, label: &str, verdict: Option<Verdict>) {

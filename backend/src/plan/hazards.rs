@@ -15,6 +15,7 @@ enum Region {
 }
 
 struct Pending {
+    slot: usize,
     region: Region,
     range: Range<u64>,
     write: bool,
@@ -24,7 +25,12 @@ struct Pending {
 pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
     let mut pending: Vec<Pending> = Vec::new();
     let mut met = vec![false; slots.len()];
+    // Accesses from before the pieces of one op, which do not meet in the slots that they share.
+    let mut before = 0;
     for step in steps {
+        if !step.beside {
+            before = pending.len();
+        }
         let mut accesses = Vec::with_capacity(step.args.len());
         for (operand, &(slot, access)) in step.args.iter().enumerate() {
             let s = &slots[slot];
@@ -38,11 +44,13 @@ pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
             {
                 step.discard.push(operand);
             }
-            accesses.push(Pending { region, range, write: access != Access::Read });
+            accesses.push(Pending { slot, region, range, write: access != Access::Read });
         }
         step.barrier = accesses.iter().any(|a| {
-            pending.iter().any(|p| {
-                (a.write || p.write)
+            pending.iter().enumerate().any(|(at, p)| {
+                let pieces = step.beside && at >= before && a.slot == p.slot;
+                !pieces
+                    && (a.write || p.write)
                     && a.region == p.region
                     && a.range.start < p.range.end
                     && p.range.start < a.range.end
@@ -50,6 +58,7 @@ pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
         });
         if step.barrier {
             pending.clear();
+            before = 0;
         }
         pending.extend(accesses);
     }

@@ -115,7 +115,9 @@ impl Home {
         let served = |home: &Self| home.kind == StorageKind::Image || !wants_image(home.bytes(), limits, choice);
         let home = match unfolded {
             Ok(unfolded) if served(&unfolded) => Ok(unfolded),
-            unfolded => home(limits.max_image_2d).or(unfolded),
+            unfolded => {
+                home(limits.max_image_2d).ok().filter(|home| home.kind == StorageKind::Image).map_or(unfolded, Ok)
+            }
         };
         home.map_err(|why| PlanError::Home { dtype, shape: *shape, why })
     }
@@ -126,16 +128,17 @@ impl Home {
         let width = dtype.row_texels(slots);
         let bytes = u64::from(width) * u64::from(height) * TEXEL_BYTES;
         let image = width <= limits.max_image_2d && height <= limits.max_image_2d;
-        let buffer = bytes <= limits.max_storage_buffer_range;
+        // What no binding holds is bound in pieces, by ops that can be cut.
+        let buffer = bytes <= limits.max_allocation;
         let kind = match choice {
             _ if image && wants_image(bytes, limits, choice) => StorageKind::Image,
             _ if buffer => StorageKind::Buffer,
             StorageChoice::Auto if image => StorageKind::Image,
             _ => {
                 return Err(format!(
-                    "{width} x {height} texels ({bytes} bytes) exceed the image limit of {} texels and the storage buffer \
-                     range of {} bytes",
-                    limits.max_image_2d, limits.max_storage_buffer_range
+                    "{width} x {height} texels ({bytes} bytes) exceed the image limit of {} texels and the largest \
+                     allocation of {} bytes",
+                    limits.max_image_2d, limits.max_allocation
                 ));
             }
         };
@@ -153,11 +156,11 @@ impl Home {
     }
 }
 
-/// Whether an image serves a tensor better, if it can be one. Where the buffers of a dispatch are bounded together, a tensor that
-/// takes more than its operand's share of the bound had better not be a buffer.
+/// Whether an image serves a tensor better, if it can be one: a buffer that no binding holds is read in pieces, and where the buffers of
+/// a dispatch are bounded together, so may be one that takes more than its operand's share of the bound.
 fn wants_image(bytes: u64, limits: &Limits, choice: StorageChoice) -> bool {
     match choice {
-        StorageChoice::Auto => bytes > limits.max_bound_bytes / MAX_OPERANDS,
+        StorageChoice::Auto => bytes > limits.max_storage_buffer_range.min(limits.max_bound_bytes / MAX_OPERANDS),
         StorageChoice::Buffer => false,
         StorageChoice::Image => true,
     }
@@ -230,8 +233,8 @@ mod tests {
 
     #[test]
     fn what_no_storage_holds_is_refused_with_both_limits() {
-        let limits = Limits { max_image_2d: 64, max_storage_buffer_range: 1 << 10, ..Limits::for_tests() };
+        let limits = Limits { max_image_2d: 64, max_allocation: 1 << 10, ..Limits::for_tests() };
         let error = Home::of(DType::F32, &[400, 300, 1, 1], &limits, PlanOptions::default()).unwrap_err().to_string();
-        assert!(error.contains("image limit of 64 texels") && error.contains("range of 1024 bytes"), "{error}");
+        assert!(error.contains("image limit of 64 texels") && error.contains("allocation of 1024 bytes"), "{error}");
     }
 }

@@ -44,6 +44,10 @@ pub(super) fn drop_idle(steps: &mut Vec<Step>) -> bool {
 
 /// An operand that ends at this step and an output that begins here and may take its place.
 fn pair(at: usize, step: &Step, slots: &[Slot]) -> Option<(usize, usize)> {
+    // Constants of a piece count from the rows that each operand binds.
+    if !step.rows.is_empty() {
+        return None;
+    }
     let own = |slot: usize| matches!(slots[slot].owner, Owner::Arena { .. });
     let bound = |slot: usize| step.args.iter().zip(0..).filter(move |((bound, _), _)| *bound == slot);
     let begins = |slot: usize| own(slot) && slots[slot].live.0 == at && bound(slot).count() == 1;

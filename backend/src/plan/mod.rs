@@ -36,6 +36,7 @@ pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
 pub use select::{Certificate, Choice, Selection, Selector, select};
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::graph::{DType, Shape, ValueId};
@@ -124,6 +125,10 @@ pub struct Step {
     pub groups: [u32; 3],
     /// Slot and access of each shader operand.
     pub args: Vec<(usize, Access)>,
+    /// Rows of texels that operands bind of their buffers; those that are not named bind all.
+    pub rows: Vec<(usize, Range<u32>)>,
+    /// A piece of an op: it need not wait for those right before it, though they write the same slots.
+    pub beside: bool,
     /// True when an earlier step's access conflicts and no barrier lies between.
     pub barrier: bool,
     /// Operands whose slot takes over aliased image memory here: its old contents are void.

@@ -82,11 +82,13 @@ pub struct TapeOptions {
     pub steps_per_buffer: usize,
     /// Take a timestamp after every step.
     pub timing: bool,
+    /// Put barriers between the pieces of an op, which need none: for a layer that sees what is bound and not what is written.
+    pub pieces_in_order: bool,
 }
 
 impl Default for TapeOptions {
     fn default() -> Self {
-        Self { steps_per_buffer: 256, timing: false }
+        Self { steps_per_buffer: 256, timing: false, pieces_in_order: false }
     }
 }
 

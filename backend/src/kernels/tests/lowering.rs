@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
+use super::super::dispatch::Builder;
 use super::super::{Access, Arg, Dispatch, Lowered, Operand, lower};
 use super::{home, limits};
 use crate::graph::{
@@ -272,10 +273,10 @@ fn refusals_name_operand_and_rule() {
     let lane = refusal(Op::soft_max(1.0), std::slice::from_ref(&transposed), &transposed, &l);
     assert_eq!(lane, "output: axis 0 must carry the 4 lanes of a texel whole, for it is written");
 
-    let few = crate::device::Limits { max_storage_bindings: 4, ..l.clone() };
+    let few = crate::device::Limits { max_storage_bindings: 3, ..l.clone() };
     let w = [x.clone(), x.clone(), x.clone(), x.clone(), f32s([7, 1, 1, 1])];
     let bindings = refusal(Op::AdamW, &w, &x, &few);
-    assert_eq!(bindings, "operand 4: shader adamw binds more than 4 operands");
+    assert_eq!(bindings, "operand 4: shader adamw_moments binds more than 3 operands");
 
     let wide = Operand { view: x.view.unsqueeze(4).unwrap(), ..x.clone() };
     let rank = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&wide), &x, &l);
@@ -283,8 +284,11 @@ fn refusals_name_operand_and_rule() {
 
     let small = crate::device::Limits { max_workgroup_count: [1; 3], ..l };
     let large = f32s([4096, 64, 1, 1]);
-    let groups = refusal(Op::Unary(Unary::Neg), std::slice::from_ref(&large), &large, &small);
-    assert_eq!(groups, "shader unary: 1024 workgroups are more than a dispatch holds");
+    let groups = refusal(Op::Fill { value: 1.0 }, &[], &large, &small);
+    assert_eq!(
+        groups,
+        "shader generate: 1024 workgroups are more than a dispatch holds; FILL is not cut in pieces that fit"
+    );
 }
 
 /// A copy between shapes goes by coordinates where the digits regroup, by element numbers where padding is in the way.
@@ -294,4 +298,31 @@ fn copies_between_shapes() {
         let lowered = lower(&Op::Copy, &[f32s(from)], &f32s(to), &limits(8)).unwrap();
         assert!(lowered.dispatches[0].constants.contains(&(17, renumber)), "{from:?} to {to:?}");
     }
+}
+
+/// Blocks as the host has them are read by shaders that decode them, or by none.
+#[test]
+fn blocks_need_a_shader_that_decodes_them() {
+    let shader = |op: Op, inputs: &[Operand], output: &Operand| {
+        let lowered = lower(&op, inputs, output, &limits(8)).unwrap_or_else(|e| panic!("{op:?}: {e}"));
+        lowered.dispatches[0].shader
+    };
+    let y = f32s([9, 5, 1, 1]);
+    for dtype in DType::ALL.into_iter().filter(|dtype| dtype.is_quantized()) {
+        let tiled = dtype.quant_texels().is_some();
+        let row = dtype.block();
+        let table = home(dtype, [row, 9, 1, 1], if tiled { 4 } else { 1 });
+        let name = |plain: &str| if tiled { plain.to_owned() } else { format!("{plain}_blocks") };
+        assert_eq!(shader(Op::MulMat, &[table.clone(), f32s([row, 5, 1, 1])], &y), name("gemm"), "{dtype:?}");
+        assert_eq!(shader(Op::GetRows, &[table.clone(), ids(5)], &f32s([row, 5, 1, 1])), name("get_rows"), "{dtype:?}");
+        assert_eq!(shader(Op::Copy, &[table.clone()], &f32s([row, 9, 1, 1])), name("copy"), "{dtype:?}");
+        assert_eq!(shader(Op::Copy, &[table.clone()], &table), "copy_bits", "{dtype:?}");
+    }
+    let limits = limits(8);
+    let unary = |dtype| {
+        let builder = Builder::new("unary", &limits);
+        builder.operand(Arg::Input(0), &home(dtype, [32, 5, 1, 1], 4), Access::Read).map(drop)
+    };
+    assert_eq!(unary(DType::F32), Ok(()));
+    assert_eq!(unary(DType::Q4_0).unwrap_err().0, "operand 0: shader unary does not decode Q4_0");
 }

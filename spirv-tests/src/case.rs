@@ -1,6 +1,8 @@
 //! One op on given data.
 
-use fblayout::graph::{Array, BytesError, DType, Desc, Graph, Node, Op, Operand, Shape, ValueId, encode, oracle};
+use fblayout::graph::{
+    Array, BytesError, DType, Desc, Graph, Node, Op, Operand, Shape, ValueId, decode, encode, oracle,
+};
 
 use crate::reference::contents;
 use crate::{Fill, blocks};
@@ -105,9 +107,21 @@ impl Case {
 
     /// What the node's written values must hold, in f64.
     pub fn expected(&self, inputs: &[Array]) -> Vec<Array> {
-        let Desc { dtype, shape } = self.desc(self.node().output);
-        let held = oracle(&self.node().op, inputs, shape);
-        // What becomes an integer is cut.
-        if dtype.is_integer() { held.iter().map(|held| held.map(f64::trunc)).collect() } else { held }
+        let node = self.node();
+        let Desc { dtype, shape } = self.desc(node.output);
+        let mut held = oracle(&node.op, inputs, shape);
+        // What becomes an integer is cut, and what becomes blocks is what the host makes of it.
+        if dtype.is_integer() {
+            held.iter_mut().for_each(|held| *held = held.map(f64::trunc));
+        } else if node.op == Op::Copy && dtype.is_quantized() && self.dtypes()[0] != dtype {
+            held.iter_mut().for_each(|held| held.data = quantized(dtype, &held.data));
+        }
+        held
     }
+}
+
+fn quantized(dtype: DType, numbers: &[f64]) -> Vec<f64> {
+    let numbers: Vec<f32> = numbers.iter().map(|&x| x as f32).collect();
+    let bytes = encode(dtype, &numbers).expect("cases convert to types that the host encodes");
+    decode(dtype, &bytes).expect("whole blocks")
 }

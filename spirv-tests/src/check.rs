@@ -62,7 +62,8 @@ pub fn check_all<'a>(device: &dyn Device, cases: impl IntoIterator<Item = &'a Ca
     cases.into_iter().filter_map(|case| check(device, case).err()).collect()
 }
 
-/// The oracle's result as the output's dtype can hold it; F32 outputs are compared unrounded, and blocks are never converted to.
+/// The oracle's result as the output's dtype can hold it; F32 outputs are compared unrounded, and
+/// those in blocks hold what they can hold.
 fn rounded(dtype: DType, expected: &Array) -> Array {
     if dtype == DType::F32 || dtype.is_quantized() {
         return expected.clone();

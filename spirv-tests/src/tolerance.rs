@@ -6,6 +6,7 @@
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
 mod attention;
+mod blocks;
 mod functions;
 mod mixing;
 mod recurrent;
@@ -133,6 +134,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         &Op::Arange { start, .. } => out.map(|y| U * (2.0 * y.abs() + f64::from(start).abs())),
         &Op::TimestepEmbedding { max_period } => samples::timestep(max_period, &inputs[0], out),
         Op::RepeatBack | Op::GetRowsBack => sums(op, inputs, out),
+        Op::Copy if dtypes[1].is_quantized() && integers(out) => out.map(|_| 0.0),
+        Op::Copy if dtypes[1].is_quantized() => blocks::encoded(dtypes[1], &inputs[0], out),
         // A product of scales and quant has no more than 24 bits (Q6_K: 11 + 8 + 5, IQ4_XS: 11 + 5 + 7 and signs) and is exact; a minimum
         // is added with one rounding.
         Op::Copy | Op::GetRows if has_minimum(dtypes[0]) => exact_or(out, |y| U * y.abs()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fblayout::device::LimitsClamp;
+use fblayout::graph::Family;
 use fblayout::plan::{PlanOptions, UpperBound, plan};
 use fblayout_shaders::SHADERS;
 use fblayout_spirv_tests::{STORAGES, VulkanDevice, cases};
@@ -12,7 +13,9 @@ fn every_shader_is_run_by_a_case() {
     let mut run = BTreeSet::new();
     for storage in STORAGES {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
-        for case in cases::families().flat_map(cases::of) {
+        let copied = cases::copied_blocks().into_iter().map(|(case, _)| case);
+        let special = cases::stored().into_iter().chain(cases::encoded()).chain(copied);
+        for case in cases::families().flat_map(cases::of).chain(special) {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
@@ -22,18 +25,14 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
     }
-    // What runs with as few operands as Vulkan promises, and what only GPUs run.
+    // Steps of optimizers in as few operands as Vulkan promises, and attention in parts that fill a wide device.
     let device = VulkanDevice::open(STORAGES[0]).expect("a Vulkan device");
-    for preset in ["vulkan-minimum", "amd-wave64"] {
+    for (preset, family) in [("vulkan-minimum", Family::Optimizer), ("amd-wave64", Family::Attention)] {
         let limits = LimitsClamp::parse(preset).expect("a preset").apply(device.engine().limits());
-        for case in cases::families().flat_map(cases::of) {
+        for case in cases::of(family) {
             let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
-            run.extend(plan.iter().flat_map(|plan| &plan.steps).map(|step| step.shader));
+            run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
         }
-    }
-    for (case, _) in cases::copied_blocks() {
-        let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        run.extend(plan.steps.iter().map(|step| step.shader));
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");

@@ -63,6 +63,14 @@ fn stored_types() {
     }
 }
 
+/// Types that numbers are encoded in.
+#[test]
+fn encoded_types() {
+    for storage in STORAGES {
+        assert_cases(&cases::encoded(), storage);
+    }
+}
+
 #[test]
 fn copies_of_blocks_are_exact() {
     for storage in STORAGES {

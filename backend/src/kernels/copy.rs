@@ -1,5 +1,5 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
-//! `copy_blocks`, `pad`, `repeat_back`.
+//! `copy_bits`, `encode`, `pad`, `repeat_back`.
 
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
@@ -13,7 +13,7 @@ const BLOCKS_RENUMBER: u32 = 16;
 /// A copy between shapes reads the input in the output's shape where its digits allow, else element by element by number.
 pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
     let output = call.output;
-    if output.dtype.is_quantized() {
+    if call.inputs[0].dtype == output.dtype && output.dtype.is_quantized() {
         return copy_blocks(call);
     }
     let reshaped = in_shape_of(&call.inputs[0], output);
@@ -21,6 +21,9 @@ pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
     if reshaped.is_none() && count > u64::from(u32::MAX) {
         let rule = "another shape, which its view cannot take; elements are numbered in 32 bits";
         return Err(Refusal(format!("{}: {count} elements in {rule}", Arg::Input(0))));
+    }
+    if output.dtype.is_quantized() {
+        return by_blocks(call, "encode", reshaped);
     }
     let dispatch = call
         .builder("copy")?
@@ -41,14 +44,21 @@ fn copy_blocks(call: Call<'_>) -> Result<Lowered, Refusal> {
     if reshaped.is_none() && !along_rows(input) {
         return Err(Refusal(format!("{}: its blocks run along another axis than those of the output", Arg::Input(0))));
     }
+    by_blocks(call, "copy_bits", reshaped)
+}
+
+/// One invocation per texel of a row of blocks, or of a row of tiles; `reshaped` is the input in the output's shape.
+fn by_blocks(call: Call<'_>, shader: &'static str, reshaped: Option<Operand>) -> Result<Lowered, Refusal> {
+    let output = call.output;
+    let lanes = output.dtype.lanes();
     let [p0, p1, p2, p3] = output.padded();
     let extents = match output.dtype.form() {
         Form::Tile { .. } => [output.dtype.row_texels(p0 / lanes * TILE_SLOTS), p1 / TILE_SLOTS, p2, p3],
         Form::Block | Form::Texel => [output.dtype.row_texels(p0 / lanes), p1, p2, p3],
     };
     let dispatch = call
-        .builder("copy_blocks")?
-        .operand(Arg::Input(0), reshaped.as_ref().unwrap_or(input), Access::Read)?
+        .builder(shader)?
+        .operand(Arg::Input(0), reshaped.as_ref().unwrap_or(&call.inputs[0]), Access::Read)?
         .written_blocks(Arg::Output, output)?
         .set(BLOCKS_RENUMBER, u32::from(reshaped.is_none()))
         .positions(extents)?;

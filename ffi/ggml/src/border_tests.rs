@@ -223,6 +223,11 @@ fn parts_are_written() {
     assert_eq!(plugin.compute(&[written, sum], 0), STATUS_SUCCESS);
     assert_eq!(weights.floats(cache, 12), [1.5, 1.5, 1.5, 1.5, 4.0, 5.0, 6.0, 7.0, 1.5, 1.5, 1.5, 1.5]);
     assert_eq!(compute.floats(sum, 6), [3.0, 12.0, 3.0, 3.0, 14.0, 3.0]);
+
+    let none = w.in_place(SET_ROWS, &[], cache, &[w.view(rows, [4, 0, 1, 1], [4, 16, 32, 32], 0), ids, cache]);
+    assert!(plugin.supports(none));
+    assert_eq!(plugin.compute(&[none, sum], 0), STATUS_SUCCESS);
+    assert_eq!(compute.floats(sum, 6), [3.0, 12.0, 3.0, 3.0, 14.0, 3.0]);
 }
 
 #[test]

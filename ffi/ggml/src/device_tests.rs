@@ -193,6 +193,16 @@ fn ops_with_a_place_of_their_own_are_supported() {
         let heads = w.view(cache, [32, 2, 16, 1], [nb[0], 32 * nb[0], nb[1], 16 * nb[1]], 4 * nb[1]);
         ask(name, w.in_place(ROPE, &rope, heads, &[heads, w.tensor(i32, [16, 1, 1, 1])]));
     }
+    for (type_id, name) in [(2, "q4_0"), (3, "q4_1"), (6, "q5_0"), (7, "q5_1"), (8, "q8_0"), (20, "iq4_nl")] {
+        let cache = matrix(type_id);
+        let nb = bytes(cache);
+        let (rows, ids) = (w.tensor(F32, [64, 4, 1, 1]), w.tensor(i64, [4, 1, 1, 1]));
+        ask(name, w.in_place(SET_ROWS, &[], cache, &[rows, ids, cache]));
+        let part = w.view(cache, [64, 4, 1, 1], [nb[0], nb[1], 4 * nb[1], 4 * nb[1]], 8 * nb[1]);
+        ask(name, w.in_place(CPY, &[], part, &[rows, part]));
+        let part = w.view(cache, [64, 4, 1, 1], [nb[0], nb[1], 4 * nb[1], 4 * nb[1]], 8 * nb[1]);
+        ask(name, w.in_place(CPY, &[], part, &[w.tensor(f16, [32, 8, 1, 1]), part]));
+    }
     let [weight, gradient, m, v] = [F32; 4].map(matrix);
     let (one, row) = (w.tensor(F32, [1, 1, 1, 1]), w.tensor(F32, [64, 1, 1, 1]));
     ask("opt_step_adamw", w.in_place(ADAMW, &[], weight, &[weight, gradient, m, v, w.tensor(F32, [7, 1, 1, 1])]));
@@ -209,6 +219,55 @@ fn ops_with_a_place_of_their_own_are_supported() {
     ask("cross_entropy_loss", w.node(CROSS_ENTROPY_LOSS, &[], F32, [1; 4], &[weight, gradient]));
     ask("argmax", w.node(ARGMAX, &[], i32, [32, 1, 1, 1], &[weight]));
     assert_eq!(refused, [""; 0]);
+    assert_valid(registry);
+}
+
+/// Keys written to a cache in blocks and read by head in the same graph, then by another: odd numbers of rows, and numbers that each
+/// type holds but for the rounding of its scale.
+#[test]
+fn caches_in_blocks_hold_what_is_written() {
+    const HEAD: usize = 32;
+    let registry = Registry::<Link>::new(host(), "0");
+    let plugin = Plugin::on(registry, 0);
+    let w = &plugin.world;
+    for type_id in [2, 6, 8] {
+        let (buffer, compute) = (plugin.buffer(1 << 14, 0), plugin.buffer(1 << 12, USAGE_COMPUTE));
+        let cache = buffer.place(w.tensor(type_id, [2 * HEAD as i64, 7, 1, 1]), 0);
+        buffer.clear(0);
+        let rows = buffer.place(w.tensor(F32, [2 * HEAD as i64, 3, 1, 1]), 1 << 12);
+        // One extreme to a block; all else is zero.
+        let at = |row: usize, i: usize| if i % HEAD == row { if type_id == 8 { 127.0 } else { -127.0 } } else { 0.0 };
+        buffer.set_floats(rows, &(0..6 * HEAD).map(|i| at(i / (2 * HEAD), i % (2 * HEAD))).collect::<Vec<f32>>());
+        let ids = buffer.place(w.tensor(26, [3, 1, 1, 1]), 1 << 13);
+        buffer.set(ids, 0, &[5_i32, 0, 6].map(i32::to_le_bytes).concat());
+        let query = buffer.place(w.tensor(F32, [HEAD as i64, 1, 2, 1]), 3 << 12);
+        buffer.set_floats(query, &(0..2 * HEAD).map(|i| (1 + i) as f32).collect::<Vec<_>>());
+
+        let written = w.in_place(SET_ROWS, &[], cache, &[rows, ids, cache]);
+        // SAFETY: the tensor is alive.
+        let nb = unsafe { (*cache).nb };
+        let keys = w.view(cache, [HEAD as i64, 7, 2, 1], [nb[0], nb[1], nb[0], nb[3]], 0);
+        let scores = compute.place(w.node(MUL_MAT, &[], F32, [7, 1, 2, 1], &[keys, query]), 0);
+        let sign = if type_id == 8 { 127.0 } else { -127.0 };
+        let expected: Vec<f32> = (0..14)
+            .map(|i| match [5, 0, 6].iter().position(|&id| id == i % 7) {
+                Some(row) => sign * (1 + row + i / 7 * HEAD) as f32,
+                None => 0.0,
+            })
+            .collect();
+        assert_eq!(plugin.compute(&[written, scores], 0), STATUS_SUCCESS);
+        let near = |got: &[f32]| got.iter().zip(&expected).all(|(got, x)| (got - x).abs() <= x.abs() / 1000.0);
+        let got = compute.floats(scores, 14);
+        assert!(near(&got), "type {type_id}: {got:?} instead of {expected:?}");
+        // What the host reads and writes back is the same cache.
+        let bytes = buffer.get(cache, 0, 7 * nb[1]);
+        buffer.set(cache, 0, &bytes);
+        assert_eq!(plugin.compute(&[scores], 0), STATUS_SUCCESS);
+        assert_eq!(compute.floats(scores, 14), got, "type {type_id}");
+        compute.reset();
+        compute.free();
+        buffer.free();
+    }
     assert_valid(registry);
 }
 

@@ -6,7 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fblayout::graph::{DType, Desc, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides};
+use fblayout::graph::{
+    DType, Desc, Family, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides,
+};
 
 use crate::memory::Lifetime;
 use crate::ops::{self, Insertion, Pick};
@@ -49,12 +51,8 @@ enum Slot {
 
 /// Translates the nodes of a snapshot; the error says which node breaks which rule.
 pub fn translate(snapshot: &Snapshot) -> Result<Translation, String> {
-    let nodes: Vec<usize> = snapshot
-        .nodes
-        .iter()
-        .map(|node| node.tensor)
-        .filter(|&node| !ops::is_empty(snapshot.tensors[node].op) && !snapshot.tensors[node].is_empty())
-        .collect();
+    let nodes: Vec<usize> =
+        snapshot.nodes.iter().map(|node| node.tensor).filter(|&node| !is_idle(snapshot, node)).collect();
     let mut translator = Translator::new(snapshot, &nodes);
     for node in nodes {
         translator.node(node).map_err(|why| {
@@ -64,6 +62,16 @@ pub fn translate(snapshot: &Snapshot) -> Result<Translation, String> {
     }
     refuse_overlaps(&translator.out.bindings)?;
     Ok(translator.out)
+}
+
+/// Whether a node computes nothing: a view, no elements, or no rows to set.
+fn is_idle(snapshot: &Snapshot, node: usize) -> bool {
+    let tensor = &snapshot.tensors[node];
+    let sets_no_rows = || {
+        let rows = source(tensor, Pick::All(0));
+        ops::insertion(tensor.op) == Some(Insertion::Rows) && rows.is_ok_and(|rows| snapshot.tensors[rows].is_empty())
+    };
+    ops::is_empty(tensor.op) || tensor.is_empty() || sets_no_rows()
 }
 
 struct Translator<'a> {
@@ -127,7 +135,12 @@ impl<'a> Translator<'a> {
         if let Some(insertion) = ops::insertion(tensor.op) {
             return self.insertion(node, insertion);
         }
-        let (op, picks) = ops::map(tensor.op, &tensor.params, |source| tensor.sources[source].is_some())?;
+        let (mut op, mut picks) = ops::map(tensor.op, &tensor.params, |source| tensor.sources[source].is_some())?;
+        let sums = matches!(op.row().family, Family::Gemm | Family::Convolution);
+        if sums && tensor.sources.iter().flatten().any(|&source| self.snapshot.tensors[source].is_empty()) {
+            // A sum of nothing.
+            (op, picks) = (Op::Fill { value: 0.0 }, Vec::new());
+        }
         let inputs = picks.iter().map(|&pick| self.operand(tensor, pick)).collect::<Result<Vec<_>, _>>()?;
         if !op.row().updates.is_empty() {
             self.covers_root(node)?;

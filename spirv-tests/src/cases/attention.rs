@@ -1,6 +1,6 @@
 //! FLASH_ATTN_EXT.
 
-use fblayout::graph::{DType, FlashAttn, Op, Shape};
+use fblayout::graph::{DType, FlashAttn, Op, Operand, Shape};
 
 use super::by_head;
 use crate::{Case, Fill, Setup};
@@ -41,6 +41,7 @@ pub fn cases() -> Vec<Case> {
         case("Q8_0", MASKED, Size { heads_of: [96, 64], ..SMALL }, kv(DType::Q8_0)),
         case("Q4_1 and F16", MASKED, SMALL, [DType::Q4_1, DType::F16]),
         case("IQ4_NL and Q5_1", MASKED, SMALL, [DType::IQ4_NL, DType::Q5_1]),
+        case("Q5_0", PLAIN, SMALL, kv(DType::Q5_0)),
         case("BF16", PLAIN, SMALL, kv(DType::BF16)),
     ];
     let batched = Size { batches: [4, 2], mask: [2, 2], heads: [4, 4], queries: 5, ..SMALL };
@@ -53,6 +54,7 @@ pub fn cases() -> Vec<Case> {
     cases.push(case("sinks", sinks, SMALL, kv(DType::F32)));
     let all = FlashAttn { max_bias: 4.0, softcap: 20.0, mask: true, sinks: true, ..PLAIN };
     cases.push(case("all at once", all, Size { queries: 9, heads: [6, 3], ..SMALL }, [DType::F16, DType::Q8_0]));
+    cases.push(of_rows([DType::Q8_0, DType::Q4_0]));
     cases.push(hidden_rows());
     cases.push(long());
     cases
@@ -77,6 +79,19 @@ fn case(name: &str, attention: FlashAttn, size: Size, dtypes: [DType; 2]) -> Cas
     }
     let name = format!("{name}: {queries} queries, {keys} keys, {heads}/{kv_heads} heads of {hsk}, {hsv}, {dtypes:?}");
     s.case(name, Op::FlashAttn(attention), inputs)
+}
+
+/// Heads side by side in the rows of a cache, as engines keep them.
+fn of_rows(dtypes: [DType; 2]) -> Case {
+    let (n, heads, keys, queries) = (64, 2, 37, 3);
+    let mut s = Setup::new();
+    let mut inputs = vec![by_head(s.f32([n, 2 * heads, queries, 1], Fill::Floats(2.0)))];
+    for dtype in dtypes {
+        let cache = s.input(dtype, [n * heads, keys + 4, 1, 1], Fill::Floats(2.0));
+        let strides = [1, n * heads, n, 0].map(u64::from);
+        inputs.push(Operand { shape: [n, keys, heads, 1], strides, ..cache });
+    }
+    s.case(format!("of a cache of rows, {dtypes:?}"), Op::FlashAttn(PLAIN), inputs)
 }
 
 /// Distances below the diagonal, nothing above; no row is hidden as a whole.

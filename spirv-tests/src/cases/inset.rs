@@ -27,6 +27,12 @@ pub fn cases() -> Vec<Case> {
             cases.push(set_rows(dtype, [8, 5, 1, 1], columns, places, in_place));
         }
     }
+    for dtype in [DType::Q8_0, DType::Q4_0, DType::Q5_1] {
+        // Caches in blocks, of an odd number of rows: of two heads' keys, and a part of rows that begins within them.
+        let keys = inset([64, 7, 1, 1], [1, 64, 448, 448], 0);
+        cases.push(set_rows(dtype, [64, 7, 1, 1], keys, vec![5.0, 0.0, 6.0], true));
+        cases.push(set(dtype, [64, 7, 1, 1], inset([32, 3, 1, 1], [1, 64, 192, 192], 96), false));
+    }
     cases.push(set_rows(
         DType::F32,
         [33, 9, 1, 1],
@@ -48,10 +54,14 @@ fn case(s: Setup, name: String, op: Op, inputs: Vec<fblayout::graph::Operand>, i
     if in_place { s.case_into(name, op, inputs, base) } else { s.case(name, op, inputs) }
 }
 
+/// Type of what is written: floats convert.
+fn part(base: DType) -> DType {
+    if base == DType::I32 || base.is_quantized() { base } else { DType::F32 }
+}
+
 fn set(dtype: DType, base: Shape, inset: Inset, in_place: bool) -> Case {
     let mut s = Setup::new();
-    let part = if dtype == DType::I32 { DType::I32 } else { DType::F32 };
-    let inputs = vec![s.input(dtype, base, Fill::Ids(99)), s.input(part, inset.shape, Fill::Integers)];
+    let inputs = vec![s.input(dtype, base, Fill::Ids(99)), s.input(part(dtype), inset.shape, Fill::Integers)];
     case(s, name(dtype, base, inset, in_place), Op::Set(inset), inputs, in_place)
 }
 
@@ -66,7 +76,7 @@ fn set_rows(dtype: DType, base: Shape, inset: Inset, ids: Vec<f32>, in_place: bo
     let count = ids.len() as u32;
     let inputs = vec![
         s.input(dtype, base, Fill::Floats(2.0)),
-        s.f32([inset.shape[0], count, inset.shape[2], inset.shape[3]], Fill::Floats(2.0)),
+        s.input(part(dtype), [inset.shape[0], count, inset.shape[2], inset.shape[3]], Fill::Floats(2.0)),
         s.input(DType::I32, [count, 1, 1, 1], Fill::Given(ids)),
     ];
     case(s, name(dtype, base, inset, in_place), Op::SetRows(inset), inputs, in_place)

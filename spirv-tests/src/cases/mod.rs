@@ -5,6 +5,7 @@ mod convolution;
 mod copy;
 mod cross_entropy;
 mod elementwise;
+mod encode;
 mod experts;
 mod functions;
 mod fused;
@@ -25,6 +26,7 @@ mod sort;
 mod stored;
 mod windows;
 
+pub use encode::encoded;
 pub use fused::fused;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
 pub use stored::{copied_blocks, stored};

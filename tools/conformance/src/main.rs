@@ -1,5 +1,6 @@
 //! `fblayout-conformance`: what a ggml backend computes, compared with the CPU's, and counted per op.
 
+mod own;
 mod report;
 mod suite;
 
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Runs ggml's public suite, test-backend-ops and test-opt, in resumable shards.
     Suite(suite::Arguments),
+    /// Runs our own suite: ops and small graphs in every view and type, and in place.
+    Own(own::Arguments),
     /// Puts two reports side by side and lists the cases that only the peer runs.
     Compare(Compare),
 }
@@ -37,6 +40,7 @@ struct Compare {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Suite(arguments) => suite::run(&arguments),
+        Command::Own(arguments) => own::run(&arguments),
         Command::Compare(Compare { ours, peer }) => compare(&ours, &peer),
     };
     result.unwrap_or_else(|e| {

@@ -28,7 +28,7 @@ pub use device::{
 pub use error::Error;
 pub use graph::Graph;
 pub use logging::{capture_errors, forward_logs};
-pub use ops::{Rope, RopeMode};
+pub use ops::{Convolution, Glu, Pooling, Rope, RopeMode, Unary};
 pub use plan::Plan;
 pub use quant::{dequantize, quantize};
 pub use tensor::{Tensor, Type, Usage};

@@ -50,6 +50,14 @@ macro_rules! builders {
     };
 }
 
+mod elementwise;
+mod places;
+mod rows;
+mod spatial;
+
+pub use elementwise::{Glu, Unary};
+pub use spatial::{Convolution, Pooling};
+
 builders! {
     /// `a + b`, with `b` repeated to the shape of `a`.
     add(a, b) = ggml_add;

@@ -203,11 +203,21 @@ impl<'c> Tensor<'c> {
         (!root.is_null()).then(|| unsafe { Tensor::from_raw(root) })
     }
 
+    /// Byte at which a view begins within its root; 0 for a root.
+    pub fn view_offset(&self) -> usize {
+        self.raw().view_offs
+    }
+
     /// Marks a trained parameter: the backward pass makes a gradient for it.
     pub fn mark_param(self) -> Self {
         // SAFETY: sets a flag.
         unsafe { sys::ggml_set_param(self.ptr.as_ptr()) };
         self
+    }
+
+    /// Whether [`Tensor::mark_param`] marked it.
+    pub fn is_param(&self) -> bool {
+        self.raw().flags & sys::GGML_TENSOR_FLAG_PARAM as i32 != 0
     }
 
     /// Marks the scalar from which the backward pass starts.

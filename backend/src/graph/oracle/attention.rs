@@ -4,7 +4,7 @@ use crate::graph::array::row_index;
 use crate::graph::{Array, FlashAttn, Op, Shape};
 
 /// The row of keys or values that a query's head and batch look at.
-fn shared_row<'a>(x: &'a Array, queries: Shape, key: u32, head: u32, batch: u32) -> &'a [f64] {
+fn shared_row(x: &Array, queries: Shape, key: u32, head: u32, batch: u32) -> &[f64] {
     let (share, share_batch) = (queries[2] / x.shape[2], queries[3] / x.shape[3]);
     let at = x.position([0, key, head / share, batch / share_batch]);
     &x.data[at..at + x.shape[0] as usize]

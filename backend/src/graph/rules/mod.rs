@@ -245,6 +245,9 @@ pub(super) fn repeat_back(call: &Call<'_>) -> Result<Desc, ShapeError> {
     }
 }
 
+/// Types in blocks that numbers are converted to: ggml computes their quants from a row alone.
+const ENCODED: &[DType] = &[DType::Q8_0, DType::Q4_0, DType::Q4_1, DType::Q5_0, DType::Q5_1, DType::IQ4_NL];
+
 pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let (x, output) = (call.inputs[0], call.asked()?);
     let allowed: &[DType] = match x.dtype {
@@ -254,7 +257,9 @@ pub(super) fn copy(call: &Call<'_>) -> Result<Desc, ShapeError> {
         _ => &[DType::F32, DType::F16, DType::BF16],
     };
     let as_it_is = x.dtype.is_quantized() && x.dtype == output.dtype;
-    if !as_it_is && !allowed.contains(&output.dtype) {
+    let is_float = matches!(x.dtype, DType::F32 | DType::F16 | DType::BF16);
+    let encoded = is_float && ENCODED.contains(&output.dtype);
+    if !as_it_is && !encoded && !allowed.contains(&output.dtype) {
         let rule = format!("is {:?}, must be one of {allowed:?} for a copy of {:?}", output.dtype, x.dtype);
         return call.refuse(Site::Output, rule);
     }

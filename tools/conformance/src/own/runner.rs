@@ -1,0 +1,176 @@
+//! Runs a case on a device: node by node on the reference's values, and whole.
+
+use anyhow::{Context as _, Result, ensure};
+use ggml_host::{Backend, Context, Tensor, Usage};
+
+use super::kit::{Kit, Mark, Side, elements_of, set_elements};
+use super::values::decode;
+
+/// Room for the tensors of a case, its sentinels and its views.
+const TENSORS: usize = 1024;
+/// Room for the nodes of its graph.
+const NODES: usize = 4096;
+
+/// A case: a name that tells all about it, and the steps that build it.
+pub struct Case {
+    /// Unique; it seeds the values.
+    pub name: String,
+    /// Whether it belongs to the bounded part.
+    pub bounded: bool,
+    /// Builds one side.
+    pub build: Box<dyn for<'c> Fn(&Kit<'c>)>,
+}
+
+/// What became of a case.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything is within its bounds.
+    Passed,
+    /// The device does not run this op.
+    Unsupported(String),
+    /// What is wrong.
+    Failed(String),
+}
+
+/// Contents after the reference ran.
+struct Reference {
+    /// Of every node right after it ran.
+    steps: Vec<Vec<u8>>,
+    /// Of every node at the end.
+    ends: Vec<Vec<u8>>,
+    /// Of the inputs that nodes update, at the end.
+    updated: Vec<Vec<u8>>,
+}
+
+/// Runs a case on `device` and compares it with `cpu`.
+pub fn run(case: &Case, device: &Backend, cpu: &Backend) -> Verdict {
+    match try_run(case, device, cpu) {
+        Ok(None) => Verdict::Passed,
+        Ok(Some(op)) => Verdict::Unsupported(op),
+        Err(why) => Verdict::Failed(format!("{why:#}")),
+    }
+}
+
+fn try_run(case: &Case, device: &Backend, cpu: &Backend) -> Result<Option<String>> {
+    if let Some(op) = unsupported(case, device)? {
+        return Ok(Some(op));
+    }
+    let reference = reference(case, Side::Reference, cpu).context("reference")?;
+    let magnitudes = magnitudes(case, cpu).context("magnitudes")?;
+    let magnitude = |at: usize| magnitudes.as_ref().map(|all| &all[at][..]);
+    node_by_node(case, device, &reference, magnitude).context("node by node")?;
+    whole(case, device, &reference, magnitude).context("whole graph")?;
+    Ok(None)
+}
+
+fn unsupported(case: &Case, device: &Backend) -> Result<Option<String>> {
+    let (data, work) = contexts();
+    let kit = Kit::new(Side::Device, &case.name, &data, &work);
+    (case.build)(&kit);
+    let nodes = kit.graph()?.nodes();
+    let refused = nodes.into_iter().find(|&n| !n.is_free() && !device.device().supports(n));
+    Ok(refused.map(|n| n.describe_op()))
+}
+
+fn contexts() -> (Context, Context) {
+    (Context::new(TENSORS, 0), Context::new(TENSORS, NODES))
+}
+
+fn position(marks: &[Mark<'_>], node: Tensor<'_>) -> Option<usize> {
+    marks.iter().position(|mark| mark.tensor == node)
+}
+
+fn reference(case: &Case, side: Side, cpu: &Backend) -> Result<Reference> {
+    let (data, work) = contexts();
+    let kit = Kit::new(side, &case.name, &data, &work);
+    (case.build)(&kit);
+    let graph = kit.graph()?;
+    kit.fill(cpu.device(), Usage::Any)?;
+    let nodes = kit.nodes();
+    let mut steps = vec![Vec::new(); nodes.len()];
+    cpu.compute_nodes(&graph, |node| {
+        if let Some(at) = position(&nodes, node) {
+            steps[at] = elements_of(node).map_err(|e| ggml_host::Error::Graph(e.to_string()))?;
+        }
+        Ok(())
+    })?;
+    let all = |marks: &[Mark<'_>]| marks.iter().map(|mark| elements_of(mark.tensor)).collect::<Result<Vec<_>>>();
+    Ok(Reference { steps, ends: all(&nodes)?, updated: all(&kit.updated())? })
+}
+
+/// Results of the same graph on the inputs' magnitudes, where a bound wants them.
+fn magnitudes(case: &Case, cpu: &Backend) -> Result<Option<Vec<Vec<f32>>>> {
+    let (data, work) = contexts();
+    let kit = Kit::new(Side::Magnitude, &case.name, &data, &work);
+    (case.build)(&kit);
+    let nodes = kit.nodes();
+    if !nodes.iter().any(|mark| mark.bound.needs_magnitudes()) {
+        return Ok(None);
+    }
+    let reference = reference(case, Side::Magnitude, cpu)?;
+    let decoded = nodes.iter().zip(&reference.steps).map(|(mark, bytes)| decode(mark.tensor.dtype(), bytes));
+    decoded.collect::<Result<Vec<_>>>().map(Some)
+}
+
+/// Every node by itself; after it was compared it gets the reference's content, so that no error is passed on.
+fn node_by_node<'m>(
+    case: &Case,
+    device: &Backend,
+    reference: &Reference,
+    magnitude: impl Fn(usize) -> Option<&'m [f32]>,
+) -> Result<()> {
+    let (data, work) = contexts();
+    let kit = Kit::new(Side::Device, &case.name, &data, &work);
+    (case.build)(&kit);
+    let graph = kit.graph()?;
+    kit.fill(device.device(), Usage::Any)?;
+    let nodes = kit.nodes();
+    let mut seen = 0;
+    device.compute_nodes(&graph, |node| {
+        let Some(at) = position(&nodes, node) else { return Ok(()) };
+        seen += 1;
+        let compare = || -> Result<()> {
+            let got = elements_of(node)?;
+            nodes[at].bound.check(node.dtype(), &got, &reference.steps[at], magnitude(at))?;
+            if nodes.len() > 1 {
+                set_elements(node, &reference.steps[at])?;
+            }
+            Ok(())
+        };
+        compare().map_err(|e| ggml_host::Error::Graph(format!("{}: {e:#}", node.describe_op())))
+    })?;
+    ensure!(seen == nodes.len(), "{seen} of {} nodes ran", nodes.len());
+    check_updated(&kit, reference)?;
+    kit.check_untouched()
+}
+
+/// All nodes as one graph with its results in a buffer for computing, where a backend may leave values out that nobody reads.
+fn whole<'m>(
+    case: &Case,
+    device: &Backend,
+    reference: &Reference,
+    magnitude: impl Fn(usize) -> Option<&'m [f32]>,
+) -> Result<()> {
+    let (data, work) = contexts();
+    let kit = Kit::new(Side::Device, &case.name, &data, &work);
+    (case.build)(&kit);
+    let graph = kit.graph()?;
+    kit.fill(device.device(), Usage::Compute)?;
+    device.compute(&graph)?;
+    for (at, mark) in kit.nodes().iter().enumerate() {
+        let Some(bound) = mark.whole else { continue };
+        let got = elements_of(mark.tensor)?;
+        let checked = bound.check(mark.tensor.dtype(), &got, &reference.ends[at], magnitude(at));
+        checked.with_context(|| mark.tensor.describe_op())?;
+    }
+    check_updated(&kit, reference)?;
+    kit.check_untouched()
+}
+
+fn check_updated(kit: &Kit<'_>, reference: &Reference) -> Result<()> {
+    for (mark, want) in kit.updated().iter().zip(&reference.updated) {
+        let got = elements_of(mark.tensor)?;
+        mark.bound.check(mark.tensor.dtype(), &got, want, None).context("an input that is updated")?;
+    }
+    Ok(())
+}

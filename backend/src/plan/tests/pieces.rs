@@ -67,7 +67,9 @@ fn sums_wait_for_their_parts() {
     assert!(parts.len() > 3 && !parts[0].beside && parts[1..].iter().all(|part| part.beside && !part.barrier));
     assert!(sum.shader == "repeat_back" && sum.barrier && !sum.beside);
     for step in &plan.steps {
-        (0..step.args.len()).for_each(|operand| drop(bound(&plan, step, operand)));
+        for operand in 0..step.args.len() {
+            bound(&plan, step, operand);
+        }
     }
 }
 

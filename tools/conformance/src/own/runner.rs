@@ -1,7 +1,7 @@
-//! Runs a case on a device: node by node on the reference's values, and whole.
+//! Runs a case on a device: node by node on the reference's values, whole, and as the engine's scheduler places it.
 
 use anyhow::{Context as _, Result, ensure};
-use ggml_host::{Backend, Context, Tensor, Usage};
+use ggml_host::{Backend, Context, Plan, Tensor, Usage};
 
 use super::kit::{Kit, Mark, Side, elements_of, set_elements};
 use super::values::decode;
@@ -60,6 +60,9 @@ fn try_run(case: &Case, device: &Backend, cpu: &Backend) -> Result<Option<String
     let magnitude = |at: usize| magnitudes.as_ref().map(|all| &all[at][..]);
     node_by_node(case, device, &reference, magnitude).context("node by node")?;
     whole(case, device, &reference, magnitude).context("whole graph")?;
+    if reference.steps.len() > 1 {
+        scheduled(case, [device, cpu], &reference, magnitude).context("scheduled graph")?;
+    }
     Ok(None)
 }
 
@@ -85,7 +88,7 @@ fn reference(case: &Case, side: Side, cpu: &Backend) -> Result<Reference> {
     let kit = Kit::new(side, &case.name, &data, &work);
     (case.build)(&kit);
     let graph = kit.graph()?;
-    kit.fill(cpu.device(), Usage::Any)?;
+    kit.allocate(cpu.device(), Usage::Any)?;
     let nodes = kit.nodes();
     let mut steps = vec![Vec::new(); nodes.len()];
     cpu.compute_nodes(&graph, |node| {
@@ -123,7 +126,7 @@ fn node_by_node<'m>(
     let kit = Kit::new(Side::Device, &case.name, &data, &work);
     (case.build)(&kit);
     let graph = kit.graph()?;
-    kit.fill(device.device(), Usage::Any)?;
+    kit.allocate(device.device(), Usage::Any)?;
     let nodes = kit.nodes();
     let mut seen = 0;
     device.compute_nodes(&graph, |node| {
@@ -144,7 +147,8 @@ fn node_by_node<'m>(
     kit.check_untouched()
 }
 
-/// All nodes as one graph with its results in a buffer for computing, where a backend may leave values out that nobody reads.
+/// All nodes as one graph with its results in a buffer for computing, where a backend may leave values out that nobody reads. The second
+/// run is a replay.
 fn whole<'m>(
     case: &Case,
     device: &Backend,
@@ -155,15 +159,46 @@ fn whole<'m>(
     let kit = Kit::new(Side::Device, &case.name, &data, &work);
     (case.build)(&kit);
     let graph = kit.graph()?;
-    kit.fill(device.device(), Usage::Compute)?;
-    device.compute(&graph)?;
+    kit.allocate(device.device(), Usage::Compute)?;
+    for round in ["first run", "second run"] {
+        kit.fill()?;
+        device.compute(&graph)?;
+        check_ends(&kit, reference, &magnitude).context(round)?;
+    }
+    Ok(())
+}
+
+/// All nodes as the engine's scheduler places them, which gives the memory of one result to the next, twice.
+fn scheduled<'m>(
+    case: &Case,
+    backends: [&Backend; 2],
+    reference: &Reference,
+    magnitude: impl Fn(usize) -> Option<&'m [f32]>,
+) -> Result<()> {
+    let (data, work) = contexts();
+    let kit = Kit::new(Side::Device, &case.name, &data, &work);
+    (case.build)(&kit);
+    let graph = kit.graph()?;
+    kit.allocate_inputs(backends[0].device())?;
+    let mut plan = Plan::new(&backends.map(Clone::clone), graph)?;
+    ensure!(plan.splits() == 1, "the scheduler cuts the graph into {} pieces", plan.splits());
+    for round in ["first run", "second run"] {
+        kit.fill()?;
+        plan.compute()?;
+        check_ends(&kit, reference, &magnitude).context(round)?;
+    }
+    Ok(())
+}
+
+/// Compares what is there when a whole graph has run.
+fn check_ends<'m>(kit: &Kit<'_>, reference: &Reference, magnitude: impl Fn(usize) -> Option<&'m [f32]>) -> Result<()> {
     for (at, mark) in kit.nodes().iter().enumerate() {
         let Some(bound) = mark.whole else { continue };
         let got = elements_of(mark.tensor)?;
         let checked = bound.check(mark.tensor.dtype(), &got, &reference.ends[at], magnitude(at));
         checked.with_context(|| mark.tensor.describe_op())?;
     }
-    check_updated(&kit, reference)?;
+    check_updated(kit, reference)?;
     kit.check_untouched()
 }
 

@@ -162,12 +162,12 @@ fn rotations(cases: &mut Cases) {
                 for dtype in [Type::F32, Type::F16] {
                     let name = |op: &str| format!("{op} {mode:?} {dtype} {rotated} of {width} {}", view.name());
                     let rope = Rope { dims: rotated, mode, freq_base: 10000.0, freq_scale: 1.0 };
-                    cases.add(8, name("ROPE"), move |k| {
+                    cases.add(12, name("ROPE"), move |k| {
                         let x = k.floats(dtype, &[width, 3, 5], view);
                         let positions = k.input(Type::I32, &[5], View::Dense, k.indices(5, 60));
                         k.result(k.ops().rope(x, positions, None, &rope), bound);
                     });
-                    cases.add(8, name("ROPE_BACK"), move |k| {
+                    cases.add(12, name("ROPE_BACK"), move |k| {
                         let x = k.floats(dtype, &[width, 3, 5], view);
                         let positions = k.input(Type::I32, &[5], View::Dense, k.indices(5, 60));
                         let factors = k.input(Type::F32, &[rotated / 2], View::Dense, k.values(rotated / 2, 1.0, 4.0));

@@ -209,3 +209,50 @@ fn check_updated(kit: &Kit<'_>, reference: &Reference) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ggml_host::{DeviceKind, devices, load_installed_backends};
+
+    use super::*;
+    use crate::own::bound::Bound;
+    use crate::own::kit::View;
+
+    /// The CPU against itself.
+    fn verdict(build: impl for<'c> Fn(&Kit<'c>) + 'static) -> Verdict {
+        load_installed_backends().unwrap();
+        let cpu = devices().into_iter().find(|device| device.kind() == DeviceKind::Cpu).unwrap();
+        let case = Case { name: "a case".to_owned(), bounded: true, build: Box::new(build) };
+        run(&case, &Backend::open(cpu).unwrap(), &Backend::open(cpu).unwrap())
+    }
+
+    #[test]
+    fn a_device_that_computes_the_same_passes() {
+        let verdict = verdict(|k| {
+            let x = k.f32(&[33, 3], View::Sliced);
+            k.result(k.ops().add_in_place(x, k.f32(&[33], View::Dense)), Bound::Exact);
+        });
+        assert_eq!(verdict, Verdict::Passed);
+    }
+
+    #[test]
+    fn a_device_that_computes_something_else_fails() {
+        let built = Cell::new(0);
+        let verdict = verdict(move |k| {
+            built.set(built.get() + 1);
+            k.result(k.ops().scale(k.f32(&[33, 3], View::Dense), built.get() as f32), Bound::roundings(1));
+        });
+        assert!(matches!(&verdict, Verdict::Failed(why) if why.contains("99 of 99 elements off")), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_write_where_no_node_says_so_fails() {
+        let verdict = verdict(|k| {
+            let x = k.f32(&[33, 3], View::Dense);
+            k.result(k.ops().add(k.ops().scale_in_place(x, 2.0), k.f32(&[33], View::Dense)), Bound::Exact);
+        });
+        assert!(matches!(&verdict, Verdict::Failed(why) if why.contains("of input 0 changed")), "{verdict:?}");
+    }
+}

@@ -264,6 +264,18 @@ fn caches(cases: &mut Cases) {
             }
         }
     }
+    cases.add(1, "a q8_0 cache decoded, rotated and encoded again".into(), |k| {
+        let (c, row) = (k.ops(), Type::Q8_0.row_bytes(64));
+        let cache = k.floats(Type::Q8_0, &[64, 7], View::Dense);
+        let rows = c.view(cache, [32, 2, 5, 1], [row / 2, row, 5 * row], row);
+        let positions = k.input(Type::I32, &[5], View::Dense, k.indices(5, 9));
+        let rope = Rope { dims: 32, mode: RopeMode::Neox, freq_base: 10000.0, freq_scale: 1.0 };
+        let decoded = k.step(c.cast(rows, Type::F32), Bound::roundings(2));
+        let rotated = c.rope(decoded, positions, None, &rope);
+        let rotated = k.step(rotated, Bound::Near { relative: 0.0, absolute: 2.0f64.powi(-10) });
+        // Sines that are good to 2^-11 move elements to the next of 127 steps.
+        k.end(c.cpy(rotated, rows), Bound::Quanta, Bound::Nmse(1e-4));
+    });
     for dtype in [Type::F32, Type::F16, Type::Q8_0] {
         cases.add(1, format!("CPY into {dtype} rows of a cache, twice"), move |k| {
             let (c, row) = (k.ops(), dtype.row_bytes(64));

@@ -16,6 +16,13 @@ pub fn add(cases: &mut Cases) {
     }
     views(cases);
     groups(cases);
+    // Patches and kernels of convolutions are both halves.
+    for dtype in [Type::F32, Type::F16, Type::BF16] {
+        cases.add(1, format!("MUL_MAT {dtype} by f16"), move |k| {
+            let (w, x) = (k.weight(dtype, &[36, 5, 2], View::Dense), k.weight(Type::F16, &[36, 7, 2], View::HEADS));
+            k.result(k.ops().mul_mat(w, x), Bound::Sum(36));
+        });
+    }
     for view in [View::Dense, View::Sliced] {
         cases.add(1, format!("MUL_MAT of a tensor and itself {}", view.name()), move |k| {
             let x = k.f32(&[33, 5], view);

@@ -244,6 +244,11 @@ impl<'c> Tensor<'c> {
         unsafe { (*raw.view_src).buffer }
     }
 
+    /// Whether the tensor has memory yet.
+    pub fn has_memory(&self) -> bool {
+        !self.buffer().is_null() && !self.raw().data.is_null()
+    }
+
     /// Writes bytes at a byte offset.
     pub fn set_bytes(&self, offset: usize, data: &[u8]) -> Result<()> {
         self.check_range(offset, data.len())?;
@@ -310,7 +315,7 @@ impl<'c> Tensor<'c> {
     }
 
     fn check_range(&self, offset: usize, len: usize) -> Result<()> {
-        let size = if self.buffer().is_null() || self.raw().data.is_null() { 0 } else { self.bytes() };
+        let size = if self.has_memory() { self.bytes() } else { 0 };
         match offset.checked_add(len) {
             Some(end) if end <= size => Ok(()),
             _ => Err(Error::Range { tensor: self.name(), offset, len, size }),

@@ -241,6 +241,12 @@ impl<'c> Kit<'c> {
         window
     }
 
+    /// The same elements as a matrix for the reference, where ggml's CPU op goes wrong on more axes than two.
+    pub fn matrix_for_reference(&self, x: Tensor<'c>) -> Tensor<'c> {
+        let [row, ..] = x.extents();
+        if self.side == Side::Device { x } else { self.work.reshape(x, [row, x.len() / row, 1, 1]) }
+    }
+
     /// A node that is compared after it alone ran, and after all did.
     pub fn result(&self, node: Tensor<'c>, bound: Bound) -> Tensor<'c> {
         self.mark(node.mark_output(), bound, Some(bound))
@@ -310,23 +316,38 @@ impl<'c> Kit<'c> {
         roots.into_iter().filter(|root| root.is_param())
     }
 
-    /// Gives everything memory on a device and fills it: inputs with their values, results with NaN, sentinels with their pattern.
-    pub fn fill(&self, device: Device, usage: Usage) -> Result<()> {
+    /// Gives everything memory on a device and fills it.
+    pub fn allocate(&self, device: Device, usage: Usage) -> Result<()> {
         self.data.allocate(device, Usage::Any, "inputs")?;
         self.work.allocate(device, usage, "results")?;
+        self.fill()
+    }
+
+    /// Gives inputs alone memory on a device, for a scheduler to place the results.
+    pub fn allocate_inputs(&self, device: Device) -> Result<()> {
+        self.data.allocate(device, Usage::Any, "inputs")?;
+        self.fill()
+    }
+
+    /// Fills what has memory: inputs with their values, results with NaN, sentinels with their pattern.
+    pub fn fill(&self) -> Result<()> {
         self.work.clear(0xff);
         for leaf in self.leaves.borrow().iter() {
             leaf.root.set_bytes(0, &leaf.bytes)?;
         }
-        for sentinel in self.sentinels.borrow().iter() {
+        for sentinel in self.placed_sentinels() {
             sentinel.set_f32(&pattern())?;
         }
         Ok(())
     }
 
+    fn placed_sentinels(&self) -> Vec<Tensor<'c>> {
+        self.sentinels.borrow().iter().copied().filter(Tensor::has_memory).collect()
+    }
+
     /// Checks that the sentinels, and of the inputs all that no node writes, are as they were filled.
     pub fn check_untouched(&self) -> Result<()> {
-        for (at, sentinel) in self.sentinels.borrow().iter().enumerate() {
+        for (at, sentinel) in self.placed_sentinels().into_iter().enumerate() {
             let got = sentinel.get_f32()?;
             let same = got.iter().zip(pattern()).all(|(g, p)| g.to_bits() == p.to_bits());
             anyhow::ensure!(same, "sentinel {at} holds {got:?}");

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Name the cases instead of running them
     #[arg(long)]
     list: bool,
-    /// Name every case before it runs
+    /// Name every case before it runs, and its time after it
     #[arg(long)]
     verbose: bool,
     /// Device under test
@@ -61,10 +61,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut needed = vec![false; skips::SKIPS.len()];
     for case in &wanted {
         if arguments.verbose {
-            eprintln!("{}", case.name);
+            eprint!("{}", case.name);
         }
-        let skip = skips::reason(&case.name);
-        let failure = match (runner::run(case, &device, &cpu), skip) {
+        let (skip, started) = (skips::reason(&case.name), Instant::now());
+        let verdict = runner::run(case, &device, &cpu);
+        if arguments.verbose {
+            eprintln!(" {} ms", started.elapsed().as_millis());
+        }
+        let failure = match (verdict, skip) {
             (Verdict::Passed, None) => {
                 passed += 1;
                 continue;
@@ -82,9 +86,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         failures.push(case.name.clone());
     }
     if arguments.full && part.is_empty() {
-        for ((start, why), _) in skips::SKIPS.iter().zip(&needed).filter(|(_, needed)| !**needed) {
-            println!("FAILED skip '{start}' ({why}): no case needs it");
-            failures.push((*start).to_owned());
+        for ((pieces, why), _) in skips::SKIPS.iter().zip(&needed).filter(|(_, needed)| !**needed) {
+            println!("FAILED skip {pieces:?} ({why}): no case needs it");
+            failures.push(pieces.join(" "));
         }
     }
     let (failed, seconds) = (failures.len(), began.elapsed().as_secs());

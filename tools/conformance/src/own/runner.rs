@@ -1,7 +1,7 @@
-//! Runs a case on a device: node by node on the reference's values, and whole.
+//! Runs a case on a device: node by node on the reference's values, whole, and as the engine's scheduler places it.
 
 use anyhow::{Context as _, Result, ensure};
-use ggml_host::{Backend, Context, Tensor, Usage};
+use ggml_host::{Backend, Context, Plan, Tensor, Usage};
 
 use super::kit::{Kit, Mark, Side, elements_of, set_elements};
 use super::values::decode;
@@ -60,6 +60,9 @@ fn try_run(case: &Case, device: &Backend, cpu: &Backend) -> Result<Option<String
     let magnitude = |at: usize| magnitudes.as_ref().map(|all| &all[at][..]);
     node_by_node(case, device, &reference, magnitude).context("node by node")?;
     whole(case, device, &reference, magnitude).context("whole graph")?;
+    if reference.steps.len() > 1 {
+        scheduled(case, [device, cpu], &reference, magnitude).context("scheduled graph")?;
+    }
     Ok(None)
 }
 
@@ -85,7 +88,7 @@ fn reference(case: &Case, side: Side, cpu: &Backend) -> Result<Reference> {
     let kit = Kit::new(side, &case.name, &data, &work);
     (case.build)(&kit);
     let graph = kit.graph()?;
-    kit.fill(cpu.device(), Usage::Any)?;
+    kit.allocate(cpu.device(), Usage::Any)?;
     let nodes = kit.nodes();
     let mut steps = vec![Vec::new(); nodes.len()];
     cpu.compute_nodes(&graph, |node| {
@@ -123,7 +126,7 @@ fn node_by_node<'m>(
     let kit = Kit::new(Side::Device, &case.name, &data, &work);
     (case.build)(&kit);
     let graph = kit.graph()?;
-    kit.fill(device.device(), Usage::Any)?;
+    kit.allocate(device.device(), Usage::Any)?;
     let nodes = kit.nodes();
     let mut seen = 0;
     device.compute_nodes(&graph, |node| {
@@ -144,7 +147,8 @@ fn node_by_node<'m>(
     kit.check_untouched()
 }
 
-/// All nodes as one graph with its results in a buffer for computing, where a backend may leave values out that nobody reads.
+/// All nodes as one graph with its results in a buffer for computing, where a backend may leave values out that nobody reads. The second
+/// run is a replay.
 fn whole<'m>(
     case: &Case,
     device: &Backend,
@@ -155,15 +159,46 @@ fn whole<'m>(
     let kit = Kit::new(Side::Device, &case.name, &data, &work);
     (case.build)(&kit);
     let graph = kit.graph()?;
-    kit.fill(device.device(), Usage::Compute)?;
-    device.compute(&graph)?;
+    kit.allocate(device.device(), Usage::Compute)?;
+    for round in ["first run", "second run"] {
+        kit.fill()?;
+        device.compute(&graph)?;
+        check_ends(&kit, reference, &magnitude).context(round)?;
+    }
+    Ok(())
+}
+
+/// All nodes as the engine's scheduler places them, which gives the memory of one result to the next, twice.
+fn scheduled<'m>(
+    case: &Case,
+    backends: [&Backend; 2],
+    reference: &Reference,
+    magnitude: impl Fn(usize) -> Option<&'m [f32]>,
+) -> Result<()> {
+    let (data, work) = contexts();
+    let kit = Kit::new(Side::Device, &case.name, &data, &work);
+    (case.build)(&kit);
+    let graph = kit.graph()?;
+    kit.allocate_inputs(backends[0].device())?;
+    let mut plan = Plan::new(&backends.map(Clone::clone), graph)?;
+    ensure!(plan.splits() == 1, "the scheduler cuts the graph into {} pieces", plan.splits());
+    for round in ["first run", "second run"] {
+        kit.fill()?;
+        plan.compute()?;
+        check_ends(&kit, reference, &magnitude).context(round)?;
+    }
+    Ok(())
+}
+
+/// Compares what is there when a whole graph has run.
+fn check_ends<'m>(kit: &Kit<'_>, reference: &Reference, magnitude: impl Fn(usize) -> Option<&'m [f32]>) -> Result<()> {
     for (at, mark) in kit.nodes().iter().enumerate() {
         let Some(bound) = mark.whole else { continue };
         let got = elements_of(mark.tensor)?;
         let checked = bound.check(mark.tensor.dtype(), &got, &reference.ends[at], magnitude(at));
         checked.with_context(|| mark.tensor.describe_op())?;
     }
-    check_updated(&kit, reference)?;
+    check_updated(kit, reference)?;
     kit.check_untouched()
 }
 
@@ -173,4 +208,51 @@ fn check_updated(kit: &Kit<'_>, reference: &Reference) -> Result<()> {
         mark.bound.check(mark.tensor.dtype(), &got, want, None).context("an input that is updated")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use ggml_host::{DeviceKind, devices, load_installed_backends};
+
+    use super::*;
+    use crate::own::bound::Bound;
+    use crate::own::kit::View;
+
+    /// The CPU against itself.
+    fn verdict(build: impl for<'c> Fn(&Kit<'c>) + 'static) -> Verdict {
+        load_installed_backends().unwrap();
+        let cpu = devices().into_iter().find(|device| device.kind() == DeviceKind::Cpu).unwrap();
+        let case = Case { name: "a case".to_owned(), bounded: true, build: Box::new(build) };
+        run(&case, &Backend::open(cpu).unwrap(), &Backend::open(cpu).unwrap())
+    }
+
+    #[test]
+    fn a_device_that_computes_the_same_passes() {
+        let verdict = verdict(|k| {
+            let x = k.f32(&[33, 3], View::Sliced);
+            k.result(k.ops().add_in_place(x, k.f32(&[33], View::Dense)), Bound::Exact);
+        });
+        assert_eq!(verdict, Verdict::Passed);
+    }
+
+    #[test]
+    fn a_device_that_computes_something_else_fails() {
+        let built = Cell::new(0);
+        let verdict = verdict(move |k| {
+            built.set(built.get() + 1);
+            k.result(k.ops().scale(k.f32(&[33, 3], View::Dense), built.get() as f32), Bound::roundings(1));
+        });
+        assert!(matches!(&verdict, Verdict::Failed(why) if why.contains("99 of 99 elements off")), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_write_where_no_node_says_so_fails() {
+        let verdict = verdict(|k| {
+            let x = k.f32(&[33, 3], View::Dense);
+            k.result(k.ops().add(k.ops().scale_in_place(x, 2.0), k.f32(&[33], View::Dense)), Bound::Exact);
+        });
+        assert!(matches!(&verdict, Verdict::Failed(why) if why.contains("of input 0 changed")), "{verdict:?}");
+    }
 }

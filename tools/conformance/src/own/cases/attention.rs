@@ -18,7 +18,7 @@ pub fn add(cases: &mut Cases) {
                             "FLASH_ATTN_EXT {name} {tokens} over {cells}, {heads} heads of {shared} {}{mask}",
                             view.name()
                         );
-                        cases.add(24, case, move |k| {
+                        cases.add(36, case, move |k| {
                             let c = k.ops();
                             let q = k.f32(&[64, tokens, heads], view);
                             let keys = k.weight(dtype, &[64, cells, shared], view);

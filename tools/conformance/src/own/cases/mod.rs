@@ -18,9 +18,9 @@ use super::runner::Case;
 use super::values::hash;
 
 /// The types that weights have, by ggml's names.
-const WEIGHTS: [&str; 19] = [
+const WEIGHTS: [&str; 18] = [
     "f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_K", "q3_K", "q4_K", "q5_K", "q6_K", "iq4_nl",
-    "iq4_xs", "mxfp4", "tq1_0", "tq2_0", "nvfp4",
+    "iq4_xs", "mxfp4", "tq1_0", "tq2_0",
 ];
 
 /// A growing list of cases.

@@ -32,7 +32,7 @@ fn copies(cases: &mut Cases) {
     for shape in [&[1][..], &[33, 3], &[129, 2, 3], &[5, 7, 3, 2], &[64, 8, 2]] {
         for view in VIEWS {
             for dtype in PLAIN {
-                cases.add(4, format!("CONT {dtype} {} {}", dims(shape), view.name()), move |k| {
+                cases.add(10, format!("CONT {dtype} {} {}", dims(shape), view.name()), move |k| {
                     let x = k.input(dtype, shape, view, k.values(shape.iter().product(), -9.0, 9.0));
                     k.result(k.ops().cont(x), Bound::Exact);
                 });
@@ -41,7 +41,7 @@ fn copies(cases: &mut Cases) {
                 if (from == Type::I32) != (to == Type::I32) {
                     continue;
                 }
-                cases.add(16, format!("CAST {from} to {to} {} {}", dims(shape), view.name()), move |k| {
+                cases.add(28, format!("CAST {from} to {to} {} {}", dims(shape), view.name()), move |k| {
                     let x = k.input(from, shape, view, k.values(shape.iter().product(), -9.0, 9.0));
                     k.result(k.ops().cast(x, to), converted(from, to));
                 });
@@ -85,15 +85,15 @@ fn quantized_copies(cases: &mut Cases) {
         let dtype = Type::by_name(name).expect("a type of the engine");
         let x = 2 * dtype.block_len();
         for view in [View::Dense, View::HEADS, View::Sliced] {
-            cases.add(2, format!("CPY f32 {} into {name}", view.name()), move |k| {
+            cases.add(3, format!("CPY f32 {} into {name}", view.name()), move |k| {
                 let (a, b) = (k.f32(&[x, 3, 2], view), k.floats(dtype, &[x, 3, 2], View::Dense));
                 k.result(k.ops().cpy(a, b), Bound::Quanta);
             });
-            cases.add(2, format!("CPY {name} {} into f32", view.name()), move |k| {
+            cases.add(3, format!("CPY {name} {} into f32", view.name()), move |k| {
                 let (a, b) = (k.floats(dtype, &[x, 3, 2], view), k.f32(&[x, 3, 2], View::Dense));
                 k.result(k.ops().cpy(a, b), Bound::roundings(2));
             });
-            cases.add(2, format!("CPY f32 into {name} {}", view.name()), move |k| {
+            cases.add(3, format!("CPY f32 into {name} {}", view.name()), move |k| {
                 let (a, b) = (k.f32(&[x, 3, 2], View::Dense), k.floats(dtype, &[x, 3, 2], view));
                 k.result(k.ops().cpy(a, b), Bound::Quanta);
             });
@@ -107,7 +107,7 @@ fn gathers(cases: &mut Cases) {
         let x = if dtype.block_len() == 1 { 33 } else { 2 * dtype.block_len() };
         for (rows, count, planes) in [(7, 1, 1), (5, 9, 1), (3, 4, 3)] {
             for view in [View::Dense, View::Sliced, View::Strided] {
-                cases.add(12, format!("GET_ROWS {name} {x}x{rows}x{planes} {count} {}", view.name()), move |k| {
+                cases.add(16, format!("GET_ROWS {name} {x}x{rows}x{planes} {count} {}", view.name()), move |k| {
                     let table = k.weight(dtype, &[x, rows, planes], view);
                     let ids = k.input(Type::I32, &[count, planes], View::Dense, k.indices(count * planes, rows));
                     // Blocks are decoded by a product and a sum.
@@ -143,7 +143,7 @@ fn scatters(cases: &mut Cases) {
                 (View::HEADS, View::HEADS),
             ] {
                 let case = format!("SET_ROWS {name} {ids} {} from {}", target.name(), source.name());
-                cases.add(4, case, move |k| {
+                cases.add(8, case, move |k| {
                     let a = k.floats(dtype, &[x, 7, 2], target);
                     let b = k.f32(&[x, 4, 2], source);
                     let rows = k.input(ids, &[4], View::Dense, k.distinct(4, 7));
@@ -264,6 +264,18 @@ fn caches(cases: &mut Cases) {
             }
         }
     }
+    cases.add(1, "a q8_0 cache decoded, rotated and encoded again".into(), |k| {
+        let (c, row) = (k.ops(), Type::Q8_0.row_bytes(64));
+        let cache = k.floats(Type::Q8_0, &[64, 7], View::Dense);
+        let rows = c.view(cache, [32, 2, 5, 1], [row / 2, row, 5 * row], row);
+        let positions = k.input(Type::I32, &[5], View::Dense, k.indices(5, 9));
+        let rope = Rope { dims: 32, mode: RopeMode::Neox, freq_base: 10000.0, freq_scale: 1.0 };
+        let decoded = k.step(c.cast(rows, Type::F32), Bound::roundings(2));
+        let rotated = c.rope(decoded, positions, None, &rope);
+        let rotated = k.step(rotated, Bound::Near { relative: 0.0, absolute: 2.0f64.powi(-10) });
+        // Sines that are good to 2^-11 move elements to the next of 127 steps.
+        k.end(c.cpy(rotated, rows), Bound::Quanta, Bound::Nmse(1e-4));
+    });
     for dtype in [Type::F32, Type::F16, Type::Q8_0] {
         cases.add(1, format!("CPY into {dtype} rows of a cache, twice"), move |k| {
             let (c, row) = (k.ops(), dtype.row_bytes(64));

@@ -16,6 +16,13 @@ pub fn add(cases: &mut Cases) {
     }
     views(cases);
     groups(cases);
+    // Patches and kernels of convolutions are both halves.
+    for dtype in [Type::F32, Type::F16, Type::BF16] {
+        cases.add(1, format!("MUL_MAT {dtype} by f16"), move |k| {
+            let (w, x) = (k.weight(dtype, &[36, 5, 2], View::Dense), k.weight(Type::F16, &[36, 7, 2], View::HEADS));
+            k.result(k.ops().mul_mat(w, x), Bound::Sum(36));
+        });
+    }
     for view in [View::Dense, View::Sliced] {
         cases.add(1, format!("MUL_MAT of a tensor and itself {}", view.name()), move |k| {
             let x = k.f32(&[33, 5], view);
@@ -37,7 +44,7 @@ fn weights(cases: &mut Cases, dtype: Type) {
     for k_len in lengths(dtype) {
         for (n, m) in [(1, 1), (3, 1), (33, 2), (64, 33), (5, 129)] {
             for view in [View::Dense, View::Sliced] {
-                cases.add(10, format!("MUL_MAT {dtype} {k_len}x{n} {} by {m}", view.name()), move |k| {
+                cases.add(14, format!("MUL_MAT {dtype} {k_len}x{n} {} by {m}", view.name()), move |k| {
                     let (w, x) = (k.weight(dtype, &[k_len, n], view), k.f32(&[k_len, m], View::Dense));
                     k.result(k.ops().mul_mat(w, x), Bound::Sum(k_len));
                 });
@@ -71,11 +78,11 @@ fn groups(cases: &mut Cases) {
     for dtype in [Type::F32, Type::F16, Type::Q8_0, Type::Q4_0] {
         for (heads, served) in [(1, 3), (2, 6), (3, 3)] {
             for view in [View::Dense, View::HEADS] {
-                cases.add(3, format!("MUL_MAT {dtype} {heads} heads for {served} {}", view.name()), move |k| {
+                cases.add(6, format!("MUL_MAT {dtype} {heads} heads for {served} {}", view.name()), move |k| {
                     let (a, b) = (k.weight(dtype, &[64, 5, heads], view), k.f32(&[64, 7, served], View::HEADS));
                     k.result(k.ops().mul_mat(a, b), Bound::Sum(64));
                 });
-                cases.add(3, format!("OUT_PROD {dtype} {heads} heads for {served} {}", view.name()), move |k| {
+                cases.add(6, format!("OUT_PROD {dtype} {heads} heads for {served} {}", view.name()), move |k| {
                     let (a, b) = (k.weight(dtype, &[64, 5, heads], view), k.f32(&[7, 5, served], View::HEADS));
                     k.result(k.ops().out_prod(a, b), Bound::Sum(5));
                 });
@@ -95,7 +102,7 @@ fn out_products(cases: &mut Cases, dtype: Type) {
             (View::HEADS, View::HEADS),
             (View::Dense, View::TURNED),
         ] {
-            cases.add(12, format!("OUT_PROD {dtype} {width}x{rows} {} by {m} {}", a.name(), b.name()), move |k| {
+            cases.add(16, format!("OUT_PROD {dtype} {width}x{rows} {} by {m} {}", a.name(), b.name()), move |k| {
                 let (w, g) = (k.weight(dtype, &[width, rows, 2], a), k.f32(&[m, rows, 2], b));
                 k.result(k.ops().out_prod(w, g), Bound::Sum(rows));
             });

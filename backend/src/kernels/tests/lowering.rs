@@ -315,8 +315,8 @@ fn blocks_need_a_shader_that_decodes_them() {
         let name = |plain: &str| if tiled { plain.to_owned() } else { format!("{plain}_blocks") };
         assert_eq!(shader(Op::MulMat, &[table.clone(), f32s([row, 5, 1, 1])], &y), name("gemm"), "{dtype:?}");
         assert_eq!(shader(Op::GetRows, &[table.clone(), ids(5)], &f32s([row, 5, 1, 1])), name("get_rows"), "{dtype:?}");
-        assert_eq!(shader(Op::Copy, &[table.clone()], &f32s([row, 9, 1, 1])), name("copy"), "{dtype:?}");
-        assert_eq!(shader(Op::Copy, &[table.clone()], &table), "copy_bits", "{dtype:?}");
+        assert_eq!(shader(Op::Copy, std::slice::from_ref(&table), &f32s([row, 9, 1, 1])), name("copy"), "{dtype:?}");
+        assert_eq!(shader(Op::Copy, std::slice::from_ref(&table), &table), "copy_bits", "{dtype:?}");
     }
     let limits = limits(8);
     let unary = |dtype| {

@@ -41,13 +41,13 @@ layout(constant_id = 19) const uint SLOPE_HEADS = 1u;
 #define OPERAND K
 #define SLOT 1
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND V
 #define SLOT 2
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #ifdef MASK

@@ -1,7 +1,7 @@
-// Blocks of quantized types as the host has them, for one operand; operand.glsl includes it where BLOCKS is defined.
+// Blocks of quantized types as the host has them, for one operand; operand.glsl includes it for encoded operands of shaders compiled with BLOCKS.
 //
 // A row of the storage is the bytes of its blocks, one behind the other from the row's first texel on: a slot (x, y) is the
-// block at byte x * block_bytes of row y. Whatever the type, four elements are four signed bytes, `_block_quants`, times the
+// block at byte x * _block_bytes of row y. Whatever the type, four elements are four signed bytes, `_block_quants`, times the
 // scale and plus the minimum that sixteen elements share, `_block_scale`; a part is sixteen elements.
 //
 // Where a type keeps what a quad needs, and what is made of it, are functions of numbers alone; an operand fetches in between.
@@ -56,23 +56,6 @@ uint blocks_power_of_3(uint n) {
 // Half of 2 to the exponent of a float, given as its byte.
 float blocks_half_power(uint exponent) {
     return uintBitsToFloat(exponent < 2u ? 0x00200000u << exponent : (exponent - 1u) << 23);
-}
-
-uint blocks_bytes(uint dtype) {
-    switch (dtype) {
-        case DTYPE_Q5_0: return 22u;
-        case DTYPE_Q5_1: return 24u;
-        case DTYPE_MXFP4: return 17u;
-        case DTYPE_Q2_K: return 84u;
-        case DTYPE_Q3_K: return 110u;
-        case DTYPE_Q4_K: return 144u;
-        case DTYPE_Q5_K: return 176u;
-        case DTYPE_Q6_K: return 210u;
-        case DTYPE_IQ4_XS: return 136u;
-        case DTYPE_TQ1_0: return 54u;
-        case DTYPE_TQ2_0: return 66u;
-        default: return 18u;
-    }
 }
 
 // Bits of a quant in the first of its two words.
@@ -195,19 +178,19 @@ vec2 blocks_scale_of_texel(uint part, uvec4 head) {
 
 // A block's word from a byte on, as far as it goes: whole where the byte is a multiple of 4.
 uint NAME(_block_rest)(uvec2 slot, uint at) {
-    uint byte = slot.x * blocks_bytes(NAME(_dtype)) + at;
+    uint byte = slot.x * NAME(_block_bytes) + at;
     uvec4 texel = NAME(_fetch)(uvec2(byte / 16u, slot.y));
     return texel[byte / 4u % 4u] >> (8u * (byte % 4u));
 }
 
 // Four bytes of a block; blocks of whole words have their words at whole words.
 uint NAME(_block_word)(uvec2 slot, uint at) {
-    uint byte = slot.x * blocks_bytes(NAME(_dtype)) + at;
+    uint byte = slot.x * NAME(_block_bytes) + at;
     uint word = byte / 4u;
     uvec4 texel = NAME(_fetch)(uvec2(word / 4u, slot.y));
     uint low = texel[word % 4u];
     uint shift = 8u * (byte % 4u);
-    if (blocks_bytes(NAME(_dtype)) % 4u == 0u || shift == 0u) {
+    if (NAME(_block_bytes) % 4u == 0u || shift == 0u) {
         return low;
     }
     uint high = word % 4u < 3u ? texel[(word + 1u) % 4u] : NAME(_fetch)(uvec2(word / 4u + 1u, slot.y)).x;
@@ -217,7 +200,7 @@ uint NAME(_block_word)(uvec2 slot, uint at) {
 // Scale and minimum of a part.
 vec2 NAME(_block_scale)(uvec2 slot, uint part) {
     if (NAME(_dtype) == DTYPE_Q4_K || NAME(_dtype) == DTYPE_Q5_K) {
-        uint texels = blocks_bytes(NAME(_dtype)) / 16u;
+        uint texels = NAME(_block_bytes) / 16u;
         return blocks_scale_of_texel(part, NAME(_fetch)(uvec2(slot.x * texels, slot.y)));
     }
     uvec3 at = blocks_scales(NAME(_dtype), part);

@@ -12,7 +12,7 @@ layout(constant_id = 9) const uint LANES = 1u;
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND B

@@ -41,7 +41,7 @@ layout(constant_id = 18) const float SCALE_2 = 1.0;
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND B
@@ -53,7 +53,7 @@ layout(constant_id = 18) const float SCALE_2 = 1.0;
 #define OPERAND A2
 #define SLOT 2
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND B2

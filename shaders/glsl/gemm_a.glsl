@@ -1,6 +1,6 @@
 // The left operand of a product as fragments of 4 k by 4 TILE_M values of m, decoded from any dtype. Include after
 // direction.glsl and
-//     #define OPERAND A       the prefix operand.glsl was given, with BLOCKS
+//     #define OPERAND A       the prefix operand.glsl was given, with ENCODED
 // which is undefined again at the end.
 //
 // Lanes along K: a texel is a run of k of one row, four rows make a fragment. Lanes along m: a texel is a run of m of one
@@ -20,17 +20,21 @@ uint NAME(_i3);
 // is open: the step to the block, and the part's number in it.
 uvec4 NAME(_open)[4u * TILE_M];
 vec2 NAME(_scales)[4u * TILE_M];
+#ifdef BLOCKS
 uvec2 NAME(_block);
 uint NAME(_part);
+#endif
 
 // Quads of k that are open at a time where texels run along K.
 uint NAME(_quads_of_texel)() {
     if (NAME(_way)() != ALONG_K) {
         return 1u;
     }
+#ifdef BLOCKS
     if (NAME(_in_blocks)()) {
         return 4u;
     }
+#endif
     return NAME(_lanes) / (4u * NAME(_quants));
 }
 
@@ -68,6 +72,7 @@ void NAME(_open_texels)(uint s) {
     if (NAME(_way)() != ALONG_K) {
         return;
     }
+#ifdef BLOCKS
     if (NAME(_in_blocks)()) {
         NAME(_block) = NAME(_along)(s / (NAME(_lanes) / 16u));
         NAME(_part) = s % (NAME(_lanes) / 16u);
@@ -76,6 +81,7 @@ void NAME(_open_texels)(uint s) {
         }
         return;
     }
+#endif
     uvec2 along = NAME(_along)(s / NAME(_quants)) + uvec2(s % NAME(_quants), 0u);
     [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
         if (NAME(_in_tiles)()) {
@@ -97,8 +103,13 @@ void NAME(_fill)(uint k4, uint c) {
             vec4 row[4];
             [[unroll]] for (uint r = 0u; r < 4u; r++) {
                 uint i = 4u * q + r;
-                row[r] = NAME(_in_blocks)() ? NAME(_block_quad)(NAME(_starts)[i] + NAME(_block), 4u * NAME(_part) + c, NAME(_scales)[i])
-                                            : NAME(_decode)(NAME(_open)[i], c, NAME(_scales)[i]);
+#ifdef BLOCKS
+                if (NAME(_in_blocks)()) {
+                    row[r] = NAME(_block_quad)(NAME(_starts)[i] + NAME(_block), 4u * NAME(_part) + c, NAME(_scales)[i]);
+                    continue;
+                }
+#endif
+                row[r] = NAME(_decode)(NAME(_open)[i], c, NAME(_scales)[i]);
             }
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
                 NAME(_fragment)[4u * q + kk] = vec4(row[0][kk], row[1][kk], row[2][kk], row[3][kk]);
@@ -111,10 +122,12 @@ void NAME(_fill)(uint k4, uint c) {
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
                 uint k = NAME(_k) % 4u == 0u ? 4u * k4 + kk : min(4u * k4 + kk, NAME(_k) - 1u);
                 uvec2 slot = NAME(_starts)[4u * q] + NAME(_along)(k);
+#ifdef BLOCKS
                 if (NAME(_in_blocks)()) {
                     NAME(_fragment)[4u * q + kk] = NAME(_load_quad)(slot, NAME(_quad)[q]);
                     continue;
                 }
+#endif
                 uvec2 place = slot + uvec2(NAME(_quad_texel)(NAME(_quad)[q]), 0u);
                 vec2 scale = NAME(_row_scale)(words[kk]);
                 NAME(_fragment)[4u * q + kk] = NAME(_decode)(NAME(_fetch_place)(place), NAME(_quad)[q], scale);

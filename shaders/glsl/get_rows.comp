@@ -8,7 +8,7 @@
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND B

@@ -12,7 +12,7 @@
 #define OPERAND K
 #define SLOT 1
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND W

@@ -6,9 +6,10 @@
 //     #define ACCESS READ     READ, WRITE or UPDATE
 // and, where the operand has one dtype in any case,
 //     #define DTYPE DTYPE_F32
-// or, where it may hold blocks as the host has them (blocks.glsl),
-//     #define BLOCKS
-// which are undefined again at the end. With WORDS defined the buffer is one of words, which can be replaced one by one
+// or, where it may hold weights,
+//     #define ENCODED
+// which are undefined again at the end. Encoded operands decode blocks as the host has them (blocks.glsl) in the variants of
+// a shader that are compiled with BLOCKS; constant 47 is theirs alone. With WORDS defined the buffer is one of words, which can be replaced one by one
 // (replace); such an operand is never an image.
 //
 // Vocabulary. A texel is 16 bytes (uvec4). A slot is what one step of a coordinate map reaches: a texel of a plain
@@ -278,13 +279,15 @@ vec4 NAME(_decode)(uvec4 texel, uint q, vec2 dm) {
     return vec4(ivec4(texel));
 }
 
-#ifdef BLOCKS
+#if defined(BLOCKS) && defined(ENCODED)
+// Bytes of a block.
+OPERAND_FIELD(47, _block_bytes, 16u);
 #include "blocks.glsl"
 #endif
 
 // Quad q of the slot that is at xy.
 vec4 NAME(_load_quad)(uvec2 xy, uint q) {
-#ifdef BLOCKS
+#if defined(BLOCKS) && defined(ENCODED)
     if (NAME(_in_blocks)()) {
         return NAME(_block_quad)(xy, q, NAME(_block_scale)(xy, q / 4u));
     }
@@ -493,4 +496,4 @@ void NAME(_store2l)(uint c2, uint i1, uint i2, uint i3, uvec4 v) {
 #undef ACCESS
 #undef WORDS
 #undef DTYPE
-#undef BLOCKS
+#undef ENCODED

@@ -39,6 +39,9 @@ float frequency(uint pair) {
     f *= (pair & 128u) != 0u ? POWER_7 : 1.0;
     f *= (pair & 256u) != 0u ? POWER_8 : 1.0;
     f *= (pair & 512u) != 0u ? POWER_9 : 1.0;
+    float power_10 = POWER_9 * POWER_9;
+    f *= (pair & 1024u) != 0u ? power_10 : 1.0;
+    f *= (pair & 2048u) != 0u ? power_10 * power_10 : 1.0;
     return f;
 }
 

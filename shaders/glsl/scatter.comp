@@ -9,7 +9,7 @@
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #ifdef BY_ROWS
@@ -43,13 +43,15 @@ uvec4 index_of(uint number) {
 }
 
 void set_block(uvec2 from, uvec2 to) {
+#ifdef BLOCKS
     if (D_in_blocks()) {
-        uint size = blocks_bytes(D_dtype);
+        uint size = A_block_bytes;
         for (uint k = 0u; k < size; k++) {
             D_replace_byte(to.y, to.x * size + k, A_block_rest(from, k) & 0xFFu);
         }
         return;
     }
+#endif
     for (uint q = 0u; q < D_quants; q++) {
         uvec4 quants = A_fetch(uvec2(from.x + q, from.y));
         for (uint k = 0u; k < 4u; k++) {

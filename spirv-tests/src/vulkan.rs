@@ -84,12 +84,13 @@ impl VulkanDevice {
         match stained.first() {
             None => Ok(texels),
             Some(first) => Err(format!(
-                "{what}: padding is not zero in {} texels, the first at ({}, {}) of {} x {}",
+                "{what}: padding is not zero in {} texels, the first at ({}, {}) of {} x {}, {:02x?}",
                 stained.len(),
                 first % home.width as usize,
                 first / home.width as usize,
                 home.width,
                 home.height,
+                &texels[16 * first..16 * (first + 1)],
             )),
         }
     }

@@ -25,12 +25,14 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.steps.iter().map(|step| step.shader));
         }
     }
-    // Steps of optimizers in as few operands as Vulkan promises.
+    // Steps of optimizers in as few operands as Vulkan promises, and attention in parts that fill a wide device.
     let device = VulkanDevice::open(STORAGES[0]).expect("a Vulkan device");
-    let limits = LimitsClamp::parse("vulkan-minimum").expect("a preset").apply(device.engine().limits());
-    for case in cases::of(Family::Optimizer) {
-        let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
-        run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
+    for (preset, family) in [("vulkan-minimum", Family::Optimizer), ("amd-wave64", Family::Attention)] {
+        let limits = LimitsClamp::parse(preset).expect("a preset").apply(device.engine().limits());
+        for case in cases::of(family) {
+            let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
+            run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
+        }
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");

@@ -27,11 +27,11 @@ type Spoil = fn(&mut Array);
 /// Faults a kernel could have, each of which must fail every case that it changes.
 #[test]
 fn spoiled_results_fail_every_case() {
-    // Sums over rows of a vocabulary may be off by some tenths of a percent.
+    // Sums over rows of a vocabulary, or over long heads in an exponent, may be off by some tenths of a percent.
     let spoils: [(&str, Spoil, u32); 5] = [
         ("last element zero", |a| *a.data.last_mut().unwrap() = 0.0, u32::MAX),
         ("last element NaN", |a| *a.data.last_mut().unwrap() = f64::NAN, u32::MAX),
-        ("all elements larger by 0.2 %", |a| *a = a.map(|x| x * 1.002), 1000),
+        ("all elements larger by 0.2 %", |a| *a = a.map(|x| x * 1.002), 500),
         ("all elements larger by 5 %", |a| *a = a.map(|x| x * 1.05), u32::MAX),
         ("elements one place on", |a| a.data.rotate_right(1), u32::MAX),
     ];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fblayout::device::{Limits, LimitsClamp};
 use fblayout::graph::{DType, Op, Shape, Unary};
 use fblayout::plan::{PlanOptions, StorageChoice, supports};
-use fblayout_spirv_tests::{Case, Fill, Setup, VulkanDevice, cases, check, check_all};
+use fblayout_spirv_tests::{Case, Fill, STORAGES, Setup, VulkanDevice, cases, check, check_all};
 
 /// Limits of devices that the bounded suite stands in for.
 const PRESETS: [&str; 4] = ["vulkan-minimum", "adreno-830", "mali-g715", "amd-wave64"];
@@ -42,14 +42,14 @@ fn assert_sample(storage: StorageChoice, clamp: &str, step: usize) {
 /// Rows of more than 64 texels fold onto further rows of texels; what does not fit an image goes to a buffer.
 #[test]
 fn images_of_64_texels() {
-    assert_sample(StorageChoice::Image, r#"{"max_image_2d": 64}"#, 4);
+    assert_sample(StorageChoice::Image, r#"{"max_image_2d": 64}"#, 8);
 }
 
 /// Tiles are chosen for the subgroup; a narrow machine runs small workgroups.
 #[test]
 fn small_workgroups_and_wide_subgroups() {
     let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
-    assert_sample(StorageChoice::Buffer, clamp, 3);
+    assert_sample(StorageChoice::Buffer, clamp, 7);
 }
 
 /// Every case has a plan under every preset, but for ops that bind more than the smallest device does.
@@ -111,8 +111,8 @@ fn amd_wave64() {
 }
 
 /// Runs cases in more dispatches than they have where nothing is clamped.
-fn assert_in_pieces(clamp: &str, cases: &[Case]) {
-    let (small, whole) = (clamped(StorageChoice::Buffer, clamp), clamped(StorageChoice::Buffer, "{}"));
+fn assert_in_pieces(storage: StorageChoice, clamp: &str, cases: &[Case]) {
+    let (small, whole) = (clamped(storage, clamp), clamped(storage, "{}"));
     for case in cases {
         let [pieces, one] = [&small, &whole].map(|device| {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{}: {e}", case.name));
@@ -146,7 +146,7 @@ fn heads_beyond_the_range_of_a_buffer() {
     let range = r#"{"max_storage_buffer_range": 131072, "storage_buffer_alignment": 256}"#;
     let sum = r#"{"max_storage_buffer_range": 131072, "max_bound_bytes": 131072, "storage_buffer_alignment": 256}"#;
     for clamp in [range, sum] {
-        assert_in_pieces(clamp, &cases);
+        assert_in_pieces(StorageChoice::Buffer, clamp, &cases);
     }
 }
 
@@ -154,7 +154,7 @@ fn heads_beyond_the_range_of_a_buffer() {
 #[test]
 fn long_sums_are_cut() {
     let cases = [product("along rows", Op::OutProd, (DType::F32, [36, 900, 1, 1]), [12, 900, 1, 1])];
-    assert_in_pieces(r#"{"max_storage_buffer_range": 32768}"#, &cases);
+    assert_in_pieces(StorageChoice::Buffer, r#"{"max_storage_buffer_range": 32768}"#, &cases);
 }
 
 /// Ops on whole tensors, and on rows, beyond what a dispatch binds or counts.
@@ -172,6 +172,12 @@ fn elementwise_ops_and_rows_in_pieces() {
         one(Op::soft_max(0.5), [33, 300, 1, 1]),
         product("many rows", Op::MulMat, (DType::F32, [8, 704, 1, 1]), [8, 33, 1, 1]),
     ];
-    assert_in_pieces(r#"{"max_storage_buffer_range": 32768, "storage_buffer_alignment": 256}"#, &cases);
-    assert_in_pieces(r#"{"max_workgroup_count": [5, 4, 2]}"#, &cases);
+    assert_in_pieces(
+        StorageChoice::Buffer,
+        r#"{"max_storage_buffer_range": 32768, "storage_buffer_alignment": 256}"#,
+        &cases,
+    );
+    for storage in STORAGES {
+        assert_in_pieces(storage, r#"{"max_workgroup_count": [5, 4, 2]}"#, &cases);
+    }
 }

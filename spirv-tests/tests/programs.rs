@@ -34,9 +34,9 @@ fn programs_are_well_formed_and_do_much() {
     assert!(nodes >= 160 && in_place >= 8, "{nodes} nodes, {in_place} in place");
 }
 
-fn assert_programs(plan: PlanOptions, count: u32) {
+fn assert_programs(plan: PlanOptions, numbers: std::ops::Range<u32>) {
     let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
-    for number in 0..count {
+    for number in numbers {
         assert_exact(&device, &exact_program(number, 16), &format!("{plan:?} program {number}"));
     }
     device.assert_valid();
@@ -44,18 +44,18 @@ fn assert_programs(plan: PlanOptions, count: u32) {
 
 #[test]
 fn random_programs_are_exact_in_buffers() {
-    assert_programs(PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() }, 8);
+    assert_programs(PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() }, 0..6);
 }
 
 #[test]
 fn random_programs_are_exact_in_images() {
-    assert_programs(PlanOptions { storage: StorageChoice::Image, ..PlanOptions::default() }, 8);
+    assert_programs(PlanOptions { storage: StorageChoice::Image, ..PlanOptions::default() }, 4..10);
 }
 
 #[test]
 fn random_programs_are_exact_under_every_policy() {
     for (_, policy) in Policy::ALL {
-        assert_programs(PlanOptions { policy, ..PlanOptions::default() }, 3);
+        assert_programs(PlanOptions { policy, ..PlanOptions::default() }, 1..3);
     }
 }
 
@@ -127,9 +127,10 @@ fn gradient_programs_are_many_and_undo_windows() {
     assert!(wanted.iter().all(|op| ops.contains(op)), "only {ops:?}");
 }
 
-fn assert_gradients(storage: StorageChoice) {
+/// Every other program from the `first` on.
+fn assert_gradients(storage: StorageChoice, first: usize) {
     let device = VulkanDevice::open(storage).expect("a Vulkan device");
-    for (number, program) in gradient_programs() {
+    for (number, program) in gradient_programs().into_iter().skip(first).step_by(2) {
         assert_exact(&device, &program, &format!("{storage:?} gradients of program {number}"));
     }
     device.assert_valid();
@@ -137,10 +138,10 @@ fn assert_gradients(storage: StorageChoice) {
 
 #[test]
 fn gradients_of_random_programs_are_exact_in_buffers() {
-    assert_gradients(StorageChoice::Buffer);
+    assert_gradients(StorageChoice::Buffer, 0);
 }
 
 #[test]
 fn gradients_of_random_programs_are_exact_in_images() {
-    assert_gradients(StorageChoice::Image);
+    assert_gradients(StorageChoice::Image, 1);
 }

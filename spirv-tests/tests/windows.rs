@@ -2,6 +2,7 @@
 
 use fblayout::graph::{Binary, DType, Desc, Graph, Op, Operand, Shape, ValueId, decode, elements, encode};
 use fblayout::kernels::Addressing;
+use fblayout::plan::StorageChoice;
 use fblayout_spirv_tests::{Case, Device, Fill, Reference, STORAGES, Setup, VulkanDevice, check};
 
 /// Numbers that decide the windows (a linear congruence; the tests run the same everywhere).
@@ -30,6 +31,12 @@ fn random_case(number: u32) -> Case {
     )
 }
 
+/// The storages, each with its half of the numbers below n.
+fn halves(n: u32) -> impl Iterator<Item = (StorageChoice, impl Iterator<Item = u32>)> {
+    // Seven kinds of cases follow each other.
+    (0..).zip(STORAGES).map(move |(half, storage)| (storage, (0..n).filter(move |number| number / 7 % 2 == half)))
+}
+
 /// One slice, on a multiple of 4 or not, then a permutation, then at times an axis cut in two.
 fn random_window(c: &mut Choices, mut window: Operand) -> Operand {
     let axis = c.below(4) as usize;
@@ -55,9 +62,9 @@ fn halved(window: Operand) -> Option<Operand> {
 
 #[test]
 fn every_window_is_taken_and_right() {
-    for storage in STORAGES {
+    for (storage, numbers) in halves(48) {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
-        for case in (0..48).map(random_case) {
+        for case in numbers.map(random_case) {
             check(&device, &case).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
         }
         device.assert_valid();
@@ -95,16 +102,16 @@ fn strided_case(number: u32) -> Case {
 /// What no home shows as digits is found by number.
 #[test]
 fn windows_of_any_strides_are_right() {
-    for storage in STORAGES {
+    for (storage, numbers) in halves(42) {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
         let mut by_number = 0;
-        for case in (0..40).map(strided_case) {
+        for case in numbers.map(strided_case) {
             let plan = device.engine().plan(&case.graph).unwrap_or_else(|e| panic!("{storage:?} {}: {e}", case.name));
             let read = Addressing::of(&plan.steps.last().expect("a copy").constants, 0).expect("it reads");
             by_number += u32::from(read.flat);
             check(&device, &case).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
         }
-        assert!(by_number >= 10, "only {by_number} of 40 windows are found by number");
+        assert!(by_number >= 5, "only {by_number} of 21 windows are found by number");
         device.assert_valid();
     }
 }
@@ -179,10 +186,10 @@ impl Read {
 /// Computed values are placed where their readers' windows are coordinates, also with lanes along another axis than 0.
 #[test]
 fn values_placed_for_their_windows_are_right() {
-    for storage in STORAGES {
+    for (storage, numbers) in halves(98) {
         let device = VulkanDevice::open(storage).expect("a Vulkan device");
         let mut turned = 0;
-        for number in 0..98 {
+        for number in numbers {
             let Read { graph, data, result } = Read::new(number);
             graph.verify().expect("the generator obeys the rules");
             let plan = device.engine().plan(&graph).unwrap_or_else(|e| panic!("{storage:?} {number}: {e}"));
@@ -195,7 +202,7 @@ fn values_placed_for_their_windows_are_right() {
             let (got, expected) = (run(&device), run(&Reference::faithful()));
             assert_eq!(got, expected, "{storage:?} {number}: {:#?}", graph.nodes);
         }
-        assert!(turned >= 10, "only {turned} of 98 values have lanes along another axis");
+        assert!(turned >= 5, "only {turned} of 49 values have lanes along another axis");
         device.assert_valid();
     }
 }

@@ -428,7 +428,8 @@ pub enum Op {
     },
     /// GET_ROWS: operands table `[n, rows, b2, b3]` of any type but I64, ids I32 `[r, b2, b3]` -> F32 `[n, r, b2, b3]`, or I32 of I32.
     GetRows,
-    /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r]` -> `[n, rows]`, zero where no id points; duplicates add.
+    /// GET_ROWS_BACK: operands dy `[n, r]`, ids I32 `[r or fewer]` -> `[n, rows]`, zero where no id points; duplicates add, rows without an
+    /// id are left out.
     GetRowsBack,
     /// `-(1/rows) sum labels * log_softmax(x)`: operands x, labels -> one scalar.
     CrossEntropyLoss,

@@ -1,5 +1,5 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
-//! `copy_blocks`, `encode`, `pad`, `repeat_back`.
+//! `copy_bits`, `encode`, `pad`, `repeat_back`.
 
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
@@ -44,7 +44,7 @@ fn copy_blocks(call: Call<'_>) -> Result<Lowered, Refusal> {
     if reshaped.is_none() && !along_rows(input) {
         return Err(Refusal(format!("{}: its blocks run along another axis than those of the output", Arg::Input(0))));
     }
-    by_blocks(call, "copy_blocks", reshaped)
+    by_blocks(call, "copy_bits", reshaped)
 }
 
 /// One invocation per texel of a row of blocks, or of a row of tiles; `reshaped` is the input in the output's shape.

@@ -1,9 +1,9 @@
 //! Puts a dispatch together: operands, constants, and how invocations cover a box (see `shaders/glsl/grid.glsl`).
 
-use super::operand::{IDS_PER_OPERAND, constants};
+use super::operand::{BLOCK_BYTES, FIRST_ID, IDS_PER_OPERAND, constants};
 use super::{Access, Arg, Dispatch, Operand, Refusal};
 use crate::device::Limits;
-use crate::graph::Shape;
+use crate::graph::{DType, Form, Shape};
 use crate::layout::Place;
 
 /// Constant ids of the workgroup and the schedule.
@@ -11,6 +11,10 @@ pub(super) const LOCAL_SIZE: u32 = 0;
 pub(super) const TILE_AXIS: u32 = 3;
 pub(super) const TILE_ROWS: u32 = 4;
 pub(super) const BOX: u32 = 5;
+
+/// How the names of shaders end that decode blocks as the host has them. Decoding every type takes longer to compile than most of
+/// what is done with the result, so that it is in modules of its own.
+const BLOCKS: &str = "_blocks";
 
 /// Operands a shader can have.
 const MAX_OPERANDS: usize = 8;
@@ -27,6 +31,11 @@ pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
 /// Operands that a dispatch can have on a device.
 pub fn most_operands(limits: &Limits) -> usize {
     MAX_OPERANDS.min(limits.max_storage_bindings as usize)
+}
+
+/// The shader that does the same with other weights.
+pub(super) fn without_blocks(shader: &str) -> &str {
+    shader.strip_suffix(BLOCKS).unwrap_or(shader)
 }
 
 /// A dispatch in the making.
@@ -63,8 +72,9 @@ impl<'a> Builder<'a> {
         if slot >= most {
             return Err(Refusal(format!("{arg}: shader {} binds more than {most} operands", self.shader)));
         }
-        if access != Access::Read {
-            operand.check_writable(arg)?;
+        match access {
+            Access::Read => self.shader = reader(self.shader, slot as u32, arg, operand.dtype)?,
+            Access::Write | Access::ReadWrite => operand.check_writable(arg)?,
         }
         self.constants.extend(constants(slot as u32, arg, operand)?);
         self.args.push((arg, access));
@@ -233,6 +243,17 @@ impl<'a> Builder<'a> {
         let Self { shader, constants, args, .. } = self;
         Dispatch { shader, constants: constants.into(), groups, args, rows: Vec::new(), beside: false }
     }
+}
+
+/// The shader, or its variant, that reads this type in this slot.
+fn reader(shader: &'static str, slot: u32, arg: Arg, dtype: DType) -> Result<&'static str, Refusal> {
+    let constant = FIRST_ID + IDS_PER_OPERAND * slot + BLOCK_BYTES;
+    let decodes = |name: &str| fblayout_shaders::get(name).filter(|found| found.constants.contains(&constant));
+    if dtype.form() != Form::Block || decodes(shader).is_some() {
+        return Ok(shader);
+    }
+    let variant = decodes(&format!("{shader}{BLOCKS}"));
+    variant.map(|found| found.name).ok_or_else(|| Refusal(format!("{arg}: shader {shader} does not decode {dtype:?}")))
 }
 
 /// The axis of which 4 or 2 neighbours lie side by side in the storage of `operand`; they divide the box of these extents.

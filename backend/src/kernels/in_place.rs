@@ -1,6 +1,7 @@
 //! Which operands a dispatch may find where it writes its output.
 
 use super::addressing::constant;
+use super::dispatch::without_blocks;
 use super::{Addressing, copy, epilogue};
 
 /// Shaders, and those of their operands that may share the output's storage where both have the same addresses: every texel of them
@@ -30,6 +31,7 @@ const SHARING: [(&str, &[u32]); 15] = [
 ///
 /// An epilogue loads a quad of all its extra operands before it stores that quad anywhere, so they may share in every shader.
 pub fn works_in_place(shader: &str, constants: &[(u32, u32)], operand: u32, output: u32) -> bool {
+    let shader = without_blocks(shader);
     let addresses = |slot| Addressing::of(constants, slot);
     let (plain, extra) = match epilogue::first_extra(shader) {
         Some(first) => (shader.strip_suffix("_fused"), operand >= first),

@@ -1,7 +1,9 @@
 //! A part of a tensor written anew: shaders `copy`, `binary` and `set_rows` where the part is whole texels, else `scatter` and
 //! `scatter_rows`.
 
-use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy, elementwise};
+use super::{
+    Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, StorageKind, copy, elementwise, generate,
+};
 use crate::graph::{Binary, DType, Inset, Op};
 use crate::layout::Layout;
 
@@ -23,6 +25,19 @@ pub(super) fn set(call: Call<'_>, inset: Inset) -> Result<Lowered, Refusal> {
     let Some(window) = window(call.output, inset) else { return scatter(call, inset, "scatter", How::Replace) };
     let part = &call.inputs[1..];
     copy::copy(Call { inputs: part, output: &window, ..call }).map(|lowered| renamed(lowered, |i| Arg::Input(i + 1)))
+}
+
+/// Zeros in every texel of the output, whatever its type.
+pub(super) fn cleared(call: Call<'_>) -> Result<Lowered, Refusal> {
+    let (_, texels) = texels(call.output, DType::F32)?;
+    generate::line(Call { inputs: &[], output: &texels, ..call }, 0.0, 0.0)
+}
+
+/// Blocks of operand `number` of an op, the only one in `call`, as a part of its output.
+pub(super) fn part(call: Call<'_>, number: usize, inset: Inset) -> Result<Lowered, Refusal> {
+    let inputs = [call.output.clone(), call.inputs[0].clone()];
+    let lowered = scatter(Call { inputs: &inputs, ..call }, inset, "scatter", How::Replace)?;
+    Ok(renamed(lowered, |_| Arg::Input(number)))
 }
 
 pub(super) fn acc(call: Call<'_>, inset: Inset) -> Result<Lowered, Refusal> {
@@ -71,19 +86,9 @@ fn scatter(call: Call<'_>, inset: Inset, shader: &'static str, how: How) -> Resu
     if output.storage == StorageKind::Buffer {
         return Ok(scattered(call, inset, shader, how, Arg::Output, output)?.into());
     }
-    let words = output.pitch.checked_mul(4).ok_or_else(|| Refusal("output: rows beyond 32 bits".into()))?;
-    let shape = [words, output.view.reach().y + 1, 1, 1];
-    let layout = Layout::rtile(&shape, DType::I32.lanes(), 1, 1, u32::MAX, u32::MAX);
-    let layout = layout.map_err(|e| Refusal(e.to_string()))?;
+    let (layout, image) = texels(output, DType::I32)?;
     let buffer = Operand { storage: StorageKind::Buffer, ..output.clone() };
-    let texels = |storage: StorageKind| Operand {
-        dtype: DType::I32,
-        view: layout.view(),
-        flat: false,
-        storage,
-        pitch: output.pitch,
-    };
-    let (image, words) = (texels(output.storage), texels(StorageKind::Buffer));
+    let words = Operand { storage: StorageKind::Buffer, ..image.clone() };
     let moved = |from: Arg, of: &Operand, to: Arg, into: &Operand| -> Result<Dispatch, Refusal> {
         call.builder("copy")?
             .operand(from, of, Access::Read)?
@@ -98,7 +103,17 @@ fn scatter(call: Call<'_>, inset: Inset, shader: &'static str, how: How) -> Resu
         scattered(call, inset, shader, how, scratch, &buffer)?,
         moved(scratch, &words, Arg::Output, &image)?,
     ];
-    Ok(Lowered { dispatches, scratch: vec![Scratch { dtype: DType::I32, layout: layout.clone() }] })
+    Ok(Lowered { dispatches, scratch: vec![Scratch { dtype: DType::I32, layout }] })
+}
+
+/// The rows of texels that an operand's elements are in, as elements of a type of four bytes.
+fn texels(operand: &Operand, dtype: DType) -> Result<(Layout, Operand), Refusal> {
+    let words = operand.pitch.checked_mul(4).ok_or_else(|| Refusal("output: rows beyond 32 bits".into()))?;
+    let shape = [words, operand.view.reach().y + 1, 1, 1];
+    let layout = Layout::rtile(&shape, dtype.lanes(), 1, 1, u32::MAX, u32::MAX);
+    let layout = layout.map_err(|e| Refusal(e.to_string()))?;
+    let texels = Operand { dtype, view: layout.view(), flat: false, ..operand.clone() };
+    Ok((layout, texels))
 }
 
 fn scattered(

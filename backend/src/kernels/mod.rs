@@ -377,6 +377,19 @@ impl<'a> Call<'a> {
     }
 }
 
+impl Lowered {
+    /// Adds what runs afterwards, with temporaries of its own.
+    fn append(&mut self, mut after: Self) {
+        for (arg, _) in after.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {
+            if let Arg::Scratch(i) = arg {
+                *i += self.scratch.len();
+            }
+        }
+        self.dispatches.append(&mut after.dispatches);
+        self.scratch.append(&mut after.scratch);
+    }
+}
+
 impl From<Dispatch> for Lowered {
     fn from(dispatch: Dispatch) -> Self {
         Self { dispatches: vec![dispatch], scratch: Vec::new() }

@@ -19,6 +19,8 @@ pub(super) const ORIGIN: u32 = 12;
 pub(super) const AXES: u32 = 14;
 pub(super) const FIELDS_PER_AXIS: u32 = 8;
 const ORIGIN_LANE: u32 = 46;
+/// Bytes of a block; a shader has it for those operands alone that it decodes from blocks as the host has them.
+pub(super) const BLOCK_BYTES: u32 = 47;
 
 /// Values of the lane axis field when no axis carries a lane digit: every element has one lane, or its number tells.
 const NO_LANE_AXIS: u32 = 4;
@@ -165,7 +167,7 @@ pub(super) fn constants(slot: u32, arg: Arg, operand: &Operand) -> Result<Vec<(u
         let first = AXES + FIELDS_PER_AXIS * axis as u32;
         fields.extend(values.into_iter().zip(first..).map(|(value, field)| (field, value)));
     }
-    fields.push((ORIGIN_LANE, view.origin.lane));
+    fields.extend([(ORIGIN_LANE, view.origin.lane), (BLOCK_BYTES, dtype.block_bytes())]);
     let base = FIRST_ID + IDS_PER_OPERAND * slot;
     Ok(fields.into_iter().map(|(field, value)| (base + field, value)).collect())
 }

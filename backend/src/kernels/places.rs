@@ -1,7 +1,7 @@
-//! Values at other places, or left out: shaders `concat`, `move`, `band`.
+//! Values at other places, or left out: shaders `concat` (blocks by `scatter`), `move`, `band`.
 
-use super::{Call, Lowered, Refusal};
-use crate::graph::{Op, Triangle};
+use super::{Arg, Call, Lowered, Refusal, inset};
+use crate::graph::{Inset, Op, Triangle, linear_strides};
 
 const AXIS: u32 = 16;
 const FIRST: u32 = 17;
@@ -15,8 +15,32 @@ const OTHER: u32 = 18;
 const WRAP: u32 = 19;
 
 pub(super) fn concat(call: Call<'_>, axis: u32) -> Result<Lowered, Refusal> {
+    if call.output.dtype.is_quantized() {
+        return concat_blocks(call, axis as usize);
+    }
     let first = call.inputs[0].shape()[axis as usize];
     Ok(call.dispatch("concat")?.set(AXIS, axis).set(FIRST, first).texels(call.output)?.into())
+}
+
+/// Blocks of one operand after the other, each as a part of the output.
+fn concat_blocks(call: Call<'_>, axis: usize) -> Result<Lowered, Refusal> {
+    let strides = linear_strides(&call.output.shape());
+    // Rows need not end where a texel does.
+    let mut both = inset::cleared(call)?;
+    let mut offset = 0;
+    for (i, part) in call.inputs.iter().enumerate() {
+        let shape = part.shape();
+        let word =
+            |n: u64| u32::try_from(n).map_err(|_| Refusal(format!("{}: element {n} is beyond 32 bits", Arg::Output)));
+        let mut steps = [0; 4];
+        for (step, stride) in steps.iter_mut().zip(strides) {
+            *step = word(stride)?;
+        }
+        let inset = Inset { shape, strides: steps, offset: word(offset)? };
+        both.append(inset::part(Call { inputs: std::slice::from_ref(part), ..call }, i, inset)?);
+        offset += u64::from(shape[axis]) * strides[axis];
+    }
+    Ok(both)
 }
 
 /// Element i of the output is element `i - before` of the input, round its ends.

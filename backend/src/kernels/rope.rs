@@ -15,8 +15,11 @@ const SECTIONS: u32 = 37;
 const INTERLEAVED: u32 = 41;
 const RESTARTED: u32 = 42;
 
-/// Bits of a pair's number that the shader takes.
+/// Bits of a pair's number whose powers of the base are constants.
 const POWER_BITS: u32 = 10;
+
+/// Pairs that the shader numbers: it squares the last power for two more bits.
+const MOST_PAIRS: u32 = 1 << (POWER_BITS + 2);
 
 pub(super) fn rope(call: Call<'_>, rope: &Rope) -> Result<Lowered, Refusal> {
     check_pairs(rope).map_err(|rule| Refusal(format!("{}: {rule}", Arg::Input(0))))?;
@@ -43,7 +46,7 @@ fn sections<'a>(call: Call<'a>, rope: &Rope) -> Result<Builder<'a>, Refusal> {
 /// That the shader can number the pairs.
 pub(super) fn check_pairs(rope: &Rope) -> Result<(), String> {
     match rope.rotated() / 2 {
-        pairs if pairs > 1 << POWER_BITS => Err(format!("{pairs} rotated pairs, the kernel takes {}", 1 << POWER_BITS)),
+        pairs if pairs > MOST_PAIRS => Err(format!("{pairs} rotated pairs, the kernel takes {MOST_PAIRS}")),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 //! `grid.glsl` for everything else.
 
 use super::addressing::constant;
-use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
+use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
 use super::gemm::{REDUCE, REDUCE_2, Schedule};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
 use crate::graph::{Form, Shape, elements, rows};
@@ -52,6 +52,7 @@ pub fn traffic(
     subgroup: u32,
 ) -> Vec<Traffic> {
     // Whatever a kernel does with its result, it reads its operands alike.
+    let shader = without_blocks(shader);
     let shader = FUSED.into_iter().find_map(|suffix| shader.strip_suffix(suffix)).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();

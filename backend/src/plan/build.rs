@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Family, Graph, Kind, Node, Op, Value, ValueId};
+use crate::graph::{self, DType, Family, Graph, Kind, Node, Op, Value, ValueId};
 use crate::kernels::{Access, Arg, Dispatch, Lowered, StorageKind};
 
 use super::fusion::Groups;
@@ -263,7 +263,20 @@ impl<'a> Builder<'a> {
     }
 
     fn lower(&mut self, node: &Node, inputs: &[Placed], output: Place) -> Result<Arc<Lowered>, String> {
+        let dtype = self.get(node.output).dtype;
+        if node.op == Op::Copy && self.get(node.inputs[0].value).dtype == dtype {
+            self.keep_blocks(inputs[0].bound.at, dtype)?;
+        }
         self.lowerings.lower(&node.op, inputs.iter().map(|placed| placed.bound.at), output)
+    }
+
+    /// That what is copied to blocks of a type are such blocks: a window of them that was found among decoded numbers is not.
+    fn keep_blocks(&self, from: Place, to: DType) -> Result<(), String> {
+        let from = self.lowerings.operand(from).dtype;
+        if from == to || !to.is_quantized() {
+            return Ok(());
+        }
+        Err(format!("its {to:?} blocks are found as {from:?} alone, and what is encoded anew is no copy"))
     }
 
     /// Where a value is; it gets its home when it is met for the first time.

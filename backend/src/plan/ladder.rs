@@ -221,7 +221,7 @@ fn homes(desc: Desc, lanes: usize) -> impl Iterator<Item = Candidate> {
     [None].into_iter().chain(tiles).map(move |tile| Candidate { desc, order, tile })
 }
 
-/// The element type of a copy: kernels write no blocks.
+/// The element type of a copy that a window is looked for in: tiles of blocks are what few windows fit.
 pub(super) fn written_as(dtype: DType) -> DType {
     if dtype.quant_texels().is_some() { DType::F32 } else { dtype }
 }

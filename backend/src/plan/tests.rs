@@ -5,6 +5,7 @@ mod cost;
 mod fusion;
 mod in_place;
 mod ladder;
+mod pieces;
 mod replan;
 mod select;
 mod windows;

@@ -6,7 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use fblayout::graph::{DType, Desc, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides};
+use fblayout::graph::{
+    DType, Desc, Family, Graph, GraphError, Inset, Op, Operand, Shape, ValueId, infer, linear_strides,
+};
 
 use crate::memory::Lifetime;
 use crate::ops::{self, Insertion, Pick};
@@ -133,7 +135,12 @@ impl<'a> Translator<'a> {
         if let Some(insertion) = ops::insertion(tensor.op) {
             return self.insertion(node, insertion);
         }
-        let (op, picks) = ops::map(tensor.op, &tensor.params, |source| tensor.sources[source].is_some())?;
+        let (mut op, mut picks) = ops::map(tensor.op, &tensor.params, |source| tensor.sources[source].is_some())?;
+        let sums = matches!(op.row().family, Family::Gemm | Family::Convolution);
+        if sums && tensor.sources.iter().flatten().any(|&source| self.snapshot.tensors[source].is_empty()) {
+            // A sum of nothing.
+            (op, picks) = (Op::Fill { value: 0.0 }, Vec::new());
+        }
         let inputs = picks.iter().map(|&pick| self.operand(tensor, pick)).collect::<Result<Vec<_>, _>>()?;
         if !op.row().updates.is_empty() {
             self.covers_root(node)?;

@@ -41,6 +41,7 @@ pub fn cases() -> Vec<Case> {
         case("Q8_0", MASKED, Size { heads_of: [96, 64], ..SMALL }, kv(DType::Q8_0)),
         case("Q4_1 and F16", MASKED, SMALL, [DType::Q4_1, DType::F16]),
         case("IQ4_NL and Q5_1", MASKED, SMALL, [DType::IQ4_NL, DType::Q5_1]),
+        case("Q5_0", PLAIN, SMALL, kv(DType::Q5_0)),
         case("BF16", PLAIN, SMALL, kv(DType::BF16)),
     ];
     let batched = Size { batches: [4, 2], mask: [2, 2], heads: [4, 4], queries: 5, ..SMALL };

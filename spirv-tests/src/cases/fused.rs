@@ -33,6 +33,7 @@ pub fn fused() -> Vec<FusedCase> {
         cases.extend(products(k, m, n));
     }
     cases.extend(weights());
+    cases.extend(blocks());
     cases.extend(heads());
     cases.extend(parts());
     cases.push(gated_gradient());
@@ -235,6 +236,28 @@ fn weights() -> Vec<FusedCase> {
         let sum = s.extra_f32([k, n, 1, 1], Fill::Integers);
         s.step(ADD, &[sum, ROOT]);
         cases.push(s.case(format!("{dtype:?}, b transposed, added to a sum")));
+    }
+    cases
+}
+
+/// Weights in blocks as the host has them, in every kind of product that is fused; those of few rows share no fetches.
+fn blocks() -> Vec<FusedCase> {
+    let (n, fill) = (9, Fill::Integers);
+    let mut cases = Vec::new();
+    for (dtype, k, m) in [(DType::Q5_0, 96, 8), (DType::Q4_K, 256, 48)] {
+        let weight = || product(Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], &fill);
+        let adapted = || pair((Op::MulMat, k), (Op::MulMat, 8), [m, n], dtype, &fill, 2.0);
+        for (beside, setup) in [("", &weight as &dyn Fn() -> FusedSetup), ("an adapter, ", &adapted)] {
+            let mut s = setup();
+            let residual = s.extra_f32([m, n, 1, 1], fill.clone());
+            s.step(ADD, &[ROOT, residual]);
+            cases.push(s.case(format!("{dtype:?}, {beside}residual")));
+
+            let mut s = setup();
+            let at = s.setup().input(DType::I32, [n, 1, 1, 1], Fill::Ids(300));
+            s.rotate(Rope { n_dims: 8, ..PLAIN_ROPE }, 8, 1, vec![at]);
+            cases.push(s.case(format!("{dtype:?}, {beside}rotated")));
+        }
     }
     cases
 }

@@ -10,6 +10,7 @@ pub fn cases() -> Vec<Case> {
         indexer(DType::F16, 16, 2),
         indexer(DType::Q8_0, 32, 1),
         indexer(DType::Q4_1, 32, 2),
+        indexer(DType::Q5_0, 32, 1),
     ];
     for iterations in [1, 3] {
         let op = Op::Dsv4HcComb { eps: 1e-3, iterations };

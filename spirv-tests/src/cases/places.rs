@@ -19,6 +19,8 @@ pub fn moves() -> Vec<Case> {
         cases.push(concat(DType::BF16, [11, 5, 3, 1], 7, axis, Fill::Integers));
         cases.push(concat(DType::I64, [11, 5, 3, 1], 7, axis, Fill::Ids(1 << 20)));
     }
+    cases.push(concat(DType::Q4_0, [64, 3, 2, 1], 96, 0, Fill::Floats(2.0)));
+    cases.push(concat(DType::Q8_0, [64, 3, 2, 1], 5, 1, Fill::Floats(2.0)));
     let mut s = Setup::new();
     let a = s.f32([7, 5, 1, 1], Fill::Floats(3.0)).transpose();
     let b = s.f32([9, 7, 1, 1], Fill::Floats(3.0)).slice(0, 3, 5).expect("columns 3..8 of 9");

@@ -29,6 +29,12 @@ pub fn cases() -> Vec<Case> {
         }
         let vision = Rope { mode: RopeMode::Vision, n_dims: 18, sections: [5, 4, 0, 0], ..PLAIN };
         cases.push(rope("vision", with(vision), [36, 3, 5, 1], Some(18)));
+        cases.push(rope(
+            "more pairs than constants number",
+            with(Rope { n_dims: 4102, ..PLAIN }),
+            [4102, 1, 2, 1],
+            None,
+        ));
         cases.push(rope("a pair", with(Rope { n_dims: 2, ..neox }), [2, 1, 3, 1], None));
         let mut s = Setup::new();
         let heads = by_head(s.f32([64, 5, 3, 1], Fill::Floats(2.0)));

@@ -31,6 +31,16 @@ pub fn stored() -> Vec<Case> {
         let inputs = vec![heads, s.f32([64, 2, 6, 1], Fill::Integers)];
         cases.push(s.case(format!("{dtype:?} cache by head"), Op::MulMat, inputs));
     }
+    // Windows that are no digits of any home of blocks.
+    let mut s = Setup::new();
+    let fifths = Operand {
+        shape: [32, 5, 1, 1],
+        strides: [1, 160, 0, 0],
+        offset: 32,
+        ..s.input(DType::Q4_0, [96, 9, 1, 1], Fill::Integers)
+    };
+    let inputs = vec![fifths, s.f32([32, 3, 1, 1], Fill::Integers)];
+    cases.push(s.case("every fifth block of Q4_0", Op::MulMat, inputs));
     // Sums in parts, and enough rows for the tiles of large products.
     cases.push(product("long k", Op::OutProd, DType::Q4_0, [64, 8201, 1, 1], [5, 8201, 1, 1], Fill::Integers));
     cases.push(product("large", Op::MulMat, DType::Q6_K, [512, 192, 1, 1], [512, 57, 1, 1], Fill::Integers));

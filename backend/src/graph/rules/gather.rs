@@ -18,8 +18,8 @@ pub(in crate::graph) fn get_rows_back(call: &Call<'_>) -> Result<Desc, ShapeErro
     call.dtype(0, &[DType::F32])?;
     call.matrix(0)?;
     let (dy, output) = (call.shape(0), call.asked()?.shape);
-    if call.vector(1, DType::I32)? != dy[1] {
-        return call.refuse(Site::Operand(1), format!("must have one id for each of the {} rows of operand 0", dy[1]));
+    if call.vector(1, DType::I32)? > dy[1] {
+        return call.refuse(Site::Operand(1), format!("must have no more ids than operand 0 has rows, {}", dy[1]));
     }
     Ok(Desc::f32([dy[0], output[1], 1, 1]))
 }

@@ -6,7 +6,9 @@ use crate::graph::Shape;
 pub(in crate::graph) fn concat(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let &Op::Concat { axis } = call.op else { return call.refuse(Site::Operands, "are not those of a concatenation") };
     let (dtype, axis) = (call.inputs[0].dtype, axis as usize);
-    call.dtype(0, PLAIN)?;
+    if !dtype.is_quantized() {
+        call.dtype(0, PLAIN)?;
+    }
     call.dtype(1, &[dtype])?;
     let (mut shape, b) = (call.shape(0), call.shape(1));
     if axis > 3 {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
+use super::super::dispatch::Builder;
 use super::super::{Access, Arg, Dispatch, Lowered, Operand, lower};
 use super::{home, limits};
 use crate::graph::{
@@ -297,4 +298,31 @@ fn copies_between_shapes() {
         let lowered = lower(&Op::Copy, &[f32s(from)], &f32s(to), &limits(8)).unwrap();
         assert!(lowered.dispatches[0].constants.contains(&(17, renumber)), "{from:?} to {to:?}");
     }
+}
+
+/// Blocks as the host has them are read by shaders that decode them, or by none.
+#[test]
+fn blocks_need_a_shader_that_decodes_them() {
+    let shader = |op: Op, inputs: &[Operand], output: &Operand| {
+        let lowered = lower(&op, inputs, output, &limits(8)).unwrap_or_else(|e| panic!("{op:?}: {e}"));
+        lowered.dispatches[0].shader
+    };
+    let y = f32s([9, 5, 1, 1]);
+    for dtype in DType::ALL.into_iter().filter(|dtype| dtype.is_quantized()) {
+        let tiled = dtype.quant_texels().is_some();
+        let row = dtype.block();
+        let table = home(dtype, [row, 9, 1, 1], if tiled { 4 } else { 1 });
+        let name = |plain: &str| if tiled { plain.to_owned() } else { format!("{plain}_blocks") };
+        assert_eq!(shader(Op::MulMat, &[table.clone(), f32s([row, 5, 1, 1])], &y), name("gemm"), "{dtype:?}");
+        assert_eq!(shader(Op::GetRows, &[table.clone(), ids(5)], &f32s([row, 5, 1, 1])), name("get_rows"), "{dtype:?}");
+        assert_eq!(shader(Op::Copy, &[table.clone()], &f32s([row, 9, 1, 1])), name("copy"), "{dtype:?}");
+        assert_eq!(shader(Op::Copy, &[table.clone()], &table), "copy_bits", "{dtype:?}");
+    }
+    let limits = limits(8);
+    let unary = |dtype| {
+        let builder = Builder::new("unary", &limits);
+        builder.operand(Arg::Input(0), &home(dtype, [32, 5, 1, 1], 4), Access::Read).map(drop)
+    };
+    assert_eq!(unary(DType::F32), Ok(()));
+    assert_eq!(unary(DType::Q4_0).unwrap_err().0, "operand 0: shader unary does not decode Q4_0");
 }

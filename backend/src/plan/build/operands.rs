@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::graph::{self, Desc, Node, Op, ValueId};
+use crate::graph::{self, DType, Desc, Node, Op, ValueId};
 use crate::plan::chain::{Chain, Seen};
 use crate::plan::ladder::written_as;
 use crate::plan::lowering::{Homed, Lowerings};
@@ -163,7 +163,8 @@ impl Builder<'_> {
             let copy = self.regrouped_to(&source, &home, label)?;
             return Ok(self.copied(input, Bound { at, ..copy }, why));
         }
-        let home = self.lowerings.home(Desc { dtype: written_as(dtype), shape: row.shape }, None)?;
+        let plain = if dtype.is_quantized() { DType::F32 } else { dtype };
+        let home = self.lowerings.home(Desc { dtype: plain, shape: row.shape }, None)?;
         let copy = self.copy_to(&source, &home, label)?;
         let at = self.lowerings.flat(copy.at, input).map_err(fail)?;
         let Placed { bound, verdict } = self.copied(&row, copy, why);
@@ -178,9 +179,9 @@ impl Builder<'_> {
         if let Some(&bound) = self.dense_windows.get(input) {
             return Ok(Placed { bound, verdict: None });
         }
-        let dtype = written_as(self.get(input.value).dtype);
-        let home = self.lowerings.home(Desc { dtype, shape: input.shape }, None)?;
         let source = self.window(input, label)?.bound;
+        let dtype = written_as(self.lowerings.operand(source.at).dtype);
+        let home = self.lowerings.home(Desc { dtype, shape: input.shape }, None)?;
         let bound = match self.copy_to(&source, &home, label) {
             Err(_) if self.is_elided(input.value) => {
                 self.made(input.value, why)?;
@@ -235,7 +236,8 @@ impl Builder<'_> {
 
     fn copy_to(&mut self, source: &Bound, home: &Homed, label: &str) -> Result<Bound, PlanError> {
         let Homed { home, place: at } = home;
-        let lowered = (self.lowerings.lower(&Op::Copy, [source.at].into_iter(), *at))
+        let lowered = (self.keep_blocks(source.at, home.dtype))
+            .and_then(|()| self.lowerings.lower(&Op::Copy, [source.at].into_iter(), *at))
             .map_err(|why| PlanError::Node { node: label.to_owned(), why })?;
         let dense = Bound { slot: self.slot(Arc::clone(home), Owner::Arena { offset: 0 }), at: *at };
         self.emit(label, true, &lowered, Operands::of(std::slice::from_ref(source), &dense));

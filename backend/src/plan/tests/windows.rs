@@ -120,3 +120,19 @@ fn products_get_dense_copies() {
         assert!(!Addressing::of(&plan.steps[steps - 1].constants, 0).unwrap().flat);
     }
 }
+
+/// Blocks of a type with tiles that are found one by one only: numbers decoded from them do for a product, not for a copy of blocks.
+#[test]
+fn blocks_are_not_encoded_anew() {
+    let plan_of = |dtype| {
+        let mut g = Graph::new();
+        let x = g.external("x", DType::Q8_0, [96, 9, 1, 1]);
+        let fifths = Operand { shape: [32, 5, 1, 1], strides: [1, 160, 0, 0], offset: 32, ..g.whole(x) };
+        let copied = g.node_as("copied", Op::Copy, vec![fifths], Desc { dtype, shape: fifths.shape }).unwrap();
+        g.keep(copied);
+        plan(&g, &Limits::for_tests(), PlanOptions::default(), &Exact)
+    };
+    plan_of(DType::F32).unwrap();
+    let refused = plan_of(DType::Q8_0).unwrap_err().to_string();
+    assert!(refused.contains("encoded anew is no copy"), "{refused}");
+}

@@ -8,7 +8,7 @@
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
-#define BLOCKS
+#define ENCODED
 #include "operand.glsl"
 
 #define OPERAND D
@@ -32,7 +32,7 @@ uvec2 source(uint b, uint i1, uint i2, uint i3) {
 
 // Texel c of a row of blocks as the host has them.
 uvec4 bytes(uint c, uint i1, uint i2, uint i3) {
-    uint size = blocks_bytes(D_dtype);
+    uint size = A_block_bytes;
     uvec4 texel = uvec4(0u);
     for (uint k = 0u; k < 16u; k++) {
         uint at = 16u * c + k;
@@ -73,6 +73,6 @@ void main() {
         D_put(first + uvec2(p.c, 0u), tiled(p.c, p.i1, p.i2, p.i3));
     } else {
         uvec2 first = D_texel(0u, p.i1, p.i2, p.i3);
-        D_put(uvec2(first.x * blocks_bytes(D_dtype) / 16u + p.c, first.y), bytes(p.c, p.i1, p.i2, p.i3));
+        D_put(uvec2(first.x * A_block_bytes / 16u + p.c, first.y), bytes(p.c, p.i1, p.i2, p.i3));
     }
 }

@@ -59,8 +59,30 @@ float extreme() {
     return found;
 }
 
+// Upper half of the bits of a float; what is left has the lower half.
+float upper(float x) {
+    precise float c = 4097.0 * x;
+    precise float h = c - (c - x);
+    return h;
+}
+
+// The quotient rounded to nearest: the device's own may be 2.5 ulp off, which moves numbers that lie between two quants. Its error
+// is known from the product with the divisor, taken in halves, which are exact.
+float quotient(float a, float b) {
+    float q = a / b;
+    float qh = upper(q);
+    float bh = upper(b);
+    precise float ql = q - qh;
+    precise float bl = b - bh;
+    precise float p = q * b;
+    precise float lost = ((qh * bh - p) + qh * bl + ql * bh) + ql * bl;
+    precise float rest = (a - p) - lost;
+    precise float better = q + rest / b;
+    return isnan(better) || isinf(better) ? q : better;
+}
+
 float inverse(float d) {
-    precise float inverted = d == 0.0 ? 0.0 : 1.0 / d;
+    precise float inverted = d == 0.0 ? 0.0 : quotient(1.0, d);
     return inverted;
 }
 
@@ -68,8 +90,8 @@ float inverse(float d) {
 // from zero.
 void encode_bytes() {
     float most = abs(extreme());
-    precise float d = most / 127.0;
-    precise float factor = most == 0.0 ? 0.0 : 127.0 / most;
+    precise float d = quotient(most, 127.0);
+    precise float factor = most == 0.0 ? 0.0 : quotient(127.0, most);
     scales = operand_half_bits(d);
     for (uint q = 0u; q < QUADS; q++) {
         precise vec4 v = numbers[q] * factor;
@@ -79,7 +101,7 @@ void encode_bytes() {
 
 // From 0 to 2 zero - 1, with a scale by which the extreme is 0 and `zero` is 0.
 void encode_around(float zero) {
-    precise float d = extreme() / -zero;
+    precise float d = quotient(extreme(), -zero);
     scales = operand_half_bits(d);
     float factor = inverse(d);
     for (uint q = 0u; q < QUADS; q++) {
@@ -97,7 +119,7 @@ void encode_above(float most) {
         high = max(high, numbers[q]);
     }
     float minimum = min(min(low.x, low.y), min(low.z, low.w));
-    precise float d = (max(max(high.x, high.y), max(high.z, high.w)) - minimum) / most;
+    precise float d = quotient(max(max(high.x, high.y), max(high.z, high.w)) - minimum, most);
     scales = operand_pack_halves(vec2(d, minimum));
     float factor = inverse(d);
     for (uint q = 0u; q < QUADS; q++) {
@@ -126,7 +148,7 @@ void encode_uneven() {
     scales = 0u;
     float greatest = extreme();
     bool none = abs(greatest) < LEAST;
-    precise float factor = none ? 0.0 : 1.0 / (greatest / uneven(0u));
+    precise float factor = none ? 0.0 : quotient(1.0, quotient(greatest, uneven(0u)));
     precise float with_x = 0.0;
     precise float with_q = 0.0;
     for (uint q = 0u; q < QUADS; q++) {
@@ -139,7 +161,7 @@ void encode_uneven() {
             with_q += weighted * entry;
         }
     }
-    precise float d = none || with_q <= 0.0 ? 0.0 : with_x / with_q;
+    precise float d = none || with_q <= 0.0 ? 0.0 : quotient(with_x, with_q);
     scales = operand_half_bits(d);
 }
 

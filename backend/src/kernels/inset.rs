@@ -11,8 +11,8 @@ use crate::layout::Layout;
 const STRIDES: u32 = 16;
 const OFFSET: u32 = 20;
 const ADD: u32 = 21;
-/// Rows that an id can name; of `set_rows` too.
-pub(super) const ROWS: u32 = 22;
+/// Rows that an id can name.
+const ROWS: u32 = 22;
 
 /// What is done with the part.
 #[derive(Clone, Copy, PartialEq)]

@@ -338,17 +338,8 @@ fn cut_along(op: &Op, axis: usize, inputs: &[Operand], output: &Operand) -> Opti
             }
         }
         Op::Copy if inputs[0].shape() != whole => None,
-        Op::Binary(_)
-        | Op::Scale { .. }
-        | Op::Unary(_)
-        | Op::Gated(_)
-        | Op::SiluBack
-        | Op::TanhBack
-        | Op::GeluBack
-        | Op::SwiGlu
-        | Op::GeGlu
-        | Op::Repeat
-        | Op::Copy => inputs.iter().map(along_with).collect(),
+        Op::Repeat | Op::Copy => inputs.iter().map(along_with).collect(),
+        _ if op.row().family.is_by_element() => inputs.iter().map(along_with).collect(),
         Op::Sgd | Op::AdamW => {
             let (_, operands) = inputs.split_last()?;
             operands.iter().map(along_with).chain([Some(None)]).collect()

@@ -20,18 +20,8 @@ pub fn lane_axes(op: &Op, inputs: &[Desc], output: &Desc) -> &'static [usize] {
 fn with_axes(op: &Op, order: [usize; 4]) -> Option<Op> {
     match *op {
         Op::Pad { before } => Some(Op::Pad { before: order.map(|axis| before[axis]) }),
-        Op::Binary(_)
-        | Op::Scale { .. }
-        | Op::Unary(_)
-        | Op::Gated(_)
-        | Op::SiluBack
-        | Op::TanhBack
-        | Op::GeluBack
-        | Op::SwiGlu
-        | Op::GeGlu
-        | Op::Repeat
-        | Op::RepeatBack
-        | Op::Copy => Some(*op),
+        Op::Repeat | Op::RepeatBack | Op::Copy => Some(*op),
+        _ if op.row().family.is_by_element() => Some(*op),
         _ => None,
     }
 }

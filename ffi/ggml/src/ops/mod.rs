@@ -166,7 +166,8 @@ fn gate_and_up(swapped: bool, split: bool) -> Vec<Pick> {
 mod tests {
     use super::*;
 
-    fn words(values: &[(usize, i32)]) -> [i32; MAX_OP_PARAMS] {
+    /// Parameters of which these words are set.
+    pub(super) fn words(values: &[(usize, i32)]) -> [i32; MAX_OP_PARAMS] {
         let mut params = [0; MAX_OP_PARAMS];
         for &(word, value) in values {
             params[word] = value;

@@ -49,13 +49,8 @@ pub(super) fn triangle(kind: i32) -> Result<Op, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::words;
     use super::*;
-
-    fn words(values: &[(usize, i32)]) -> [i32; MAX_OP_PARAMS] {
-        let mut params = [0; MAX_OP_PARAMS];
-        values.iter().for_each(|&(word, value)| params[word] = value);
-        params
-    }
 
     #[test]
     fn padding_is_read_before_the_source() {

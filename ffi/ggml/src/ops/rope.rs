@@ -2,6 +2,7 @@
 
 use fblayout::graph::{Rope, RopeMode};
 
+use super::places;
 use crate::abi::MAX_OP_PARAMS;
 
 /// `GGML_ROPE_TYPE_*` values.
@@ -14,9 +15,7 @@ const IMROPE: i32 = 40;
 /// Words: n_past, n_dims, mode, n_ctx, n_ctx_orig, six floats, four sections of multi-axis modes, first rotated element.
 pub fn rope(params: &[i32; MAX_OP_PARAMS], back: bool) -> Result<Rope, String> {
     let float = |word: usize| f32::from_bits(params[word] as u32);
-    let count = |word: usize, name: &str| {
-        u32::try_from(params[word]).map_err(|_| format!("{name} {} is negative", params[word]))
-    };
+    let count = |word: usize, name: &str| places::count(params[word], name);
     let mode = match params[2] {
         NORMAL => RopeMode::Normal,
         NEOX => RopeMode::Neox,
@@ -49,13 +48,8 @@ pub fn rope(params: &[i32; MAX_OP_PARAMS], back: bool) -> Result<Rope, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::words;
     use super::*;
-
-    fn words(values: &[(usize, i32)]) -> [i32; MAX_OP_PARAMS] {
-        let mut params = [0; MAX_OP_PARAMS];
-        values.iter().for_each(|&(word, value)| params[word] = value);
-        params
-    }
 
     #[test]
     fn words_are_read_from_their_places() {

@@ -67,9 +67,8 @@ fn try_run(case: &Case, device: &Backend, cpu: &Backend) -> Result<Option<String
 }
 
 fn unsupported(case: &Case, device: &Backend) -> Result<Option<String>> {
-    let (data, work) = contexts();
-    let kit = Kit::new(Side::Device, &case.name, &data, &work);
-    (case.build)(&kit);
+    let contexts = contexts();
+    let kit = built(case, Side::Device, &contexts);
     let nodes = kit.graph()?.nodes();
     let refused = nodes.into_iter().find(|&n| !n.is_free() && !device.device().supports(n));
     Ok(refused.map(|n| n.describe_op()))
@@ -79,14 +78,20 @@ fn contexts() -> (Context, Context) {
     (Context::new(TENSORS, 0), Context::new(TENSORS, NODES))
 }
 
+/// The tensors of a case in these contexts.
+fn built<'c>(case: &Case, side: Side, (data, work): &'c (Context, Context)) -> Kit<'c> {
+    let kit = Kit::new(side, &case.name, data, work);
+    (case.build)(&kit);
+    kit
+}
+
 fn position(marks: &[Mark<'_>], node: Tensor<'_>) -> Option<usize> {
     marks.iter().position(|mark| mark.tensor == node)
 }
 
 fn reference(case: &Case, side: Side, cpu: &Backend) -> Result<Reference> {
-    let (data, work) = contexts();
-    let kit = Kit::new(side, &case.name, &data, &work);
-    (case.build)(&kit);
+    let contexts = contexts();
+    let kit = built(case, side, &contexts);
     let graph = kit.graph()?;
     kit.allocate(cpu.device(), Usage::Any)?;
     let nodes = kit.nodes();
@@ -103,9 +108,8 @@ fn reference(case: &Case, side: Side, cpu: &Backend) -> Result<Reference> {
 
 /// Results of the same graph on the inputs' magnitudes, where a bound wants them.
 fn magnitudes(case: &Case, cpu: &Backend) -> Result<Option<Vec<Vec<f32>>>> {
-    let (data, work) = contexts();
-    let kit = Kit::new(Side::Magnitude, &case.name, &data, &work);
-    (case.build)(&kit);
+    let contexts = contexts();
+    let kit = built(case, Side::Magnitude, &contexts);
     let nodes = kit.nodes();
     if !nodes.iter().any(|mark| mark.bound.needs_magnitudes()) {
         return Ok(None);
@@ -122,9 +126,8 @@ fn node_by_node<'m>(
     reference: &Reference,
     magnitude: impl Fn(usize) -> Option<&'m [f32]>,
 ) -> Result<()> {
-    let (data, work) = contexts();
-    let kit = Kit::new(Side::Device, &case.name, &data, &work);
-    (case.build)(&kit);
+    let contexts = contexts();
+    let kit = built(case, Side::Device, &contexts);
     let graph = kit.graph()?;
     kit.allocate(device.device(), Usage::Any)?;
     let nodes = kit.nodes();
@@ -155,9 +158,8 @@ fn whole<'m>(
     reference: &Reference,
     magnitude: impl Fn(usize) -> Option<&'m [f32]>,
 ) -> Result<()> {
-    let (data, work) = contexts();
-    let kit = Kit::new(Side::Device, &case.name, &data, &work);
-    (case.build)(&kit);
+    let contexts = contexts();
+    let kit = built(case, Side::Device, &contexts);
     let graph = kit.graph()?;
     kit.allocate(device.device(), Usage::Compute)?;
     for round in ["first run", "second run"] {
@@ -175,9 +177,8 @@ fn scheduled<'m>(
     reference: &Reference,
     magnitude: impl Fn(usize) -> Option<&'m [f32]>,
 ) -> Result<()> {
-    let (data, work) = contexts();
-    let kit = Kit::new(Side::Device, &case.name, &data, &work);
-    (case.build)(&kit);
+    let contexts = contexts();
+    let kit = built(case, Side::Device, &contexts);
     let graph = kit.graph()?;
     kit.allocate_inputs(backends[0].device())?;
     let mut plan = Plan::new(&backends.map(Clone::clone), graph)?;

@@ -93,7 +93,7 @@ impl Addressing {
             x += x0 * d0 + x1 * d1 + x2 * d2;
             y += y0 * d0 + y1 * d1 + y2 * d2;
         }
-        [self.column(x), y]
+        [x, y]
     }
 
     /// Column of texels of what the digits along x count: texels, or blocks.
@@ -107,7 +107,12 @@ impl Addressing {
     /// The texel where digits lead: that of a number of an element, where they count those.
     fn found(&self, [x, y]: [u32; 2]) -> [u32; 2] {
         let texel = x / self.dtype.lanes();
-        if self.flat { [texel % self.pitch, texel / self.pitch] } else { [x, y] }
+        if self.flat { [texel % self.pitch, texel / self.pitch] } else { [self.column(x), y] }
+    }
+
+    /// Whether the way to a texel is the sum of the ways along the axes: neither numbers of elements nor of blocks divide so.
+    fn adds_up(&self) -> bool {
+        !self.flat && self.dtype.form() != Form::Block
     }
 
     /// The same in its storage's own geometry: a buffer is one row.
@@ -127,7 +132,7 @@ impl Addressing {
     pub fn within(&self, reach: Shape, line: LineShape) -> Self {
         let mut cut = self.clone();
         // Where an element is does not follow from the lengths of its ways alone, if they are no whole texels.
-        if self.flat || self.dtype.form() == Form::Block {
+        if !self.adds_up() {
             cut.extents = std::array::from_fn(|axis| self.extents[axis].min(reach[axis]));
             return Self { padded: if self.flat { [0; 4] } else { cut.padded }, ..cut };
         }
@@ -163,7 +168,7 @@ impl Addressing {
 
     /// The places of all indices, counted once: for many questions about a small box.
     pub fn places(&self) -> Places {
-        let at = |index| if self.flat { self.moved(index) } else { self.place(index) };
+        let at = |index| if self.adds_up() { self.place(index) } else { self.moved(index) };
         let [x, y] = at([0; 4]);
         let axis = |axis: usize| {
             let lanes = if self.lane_axis == Some(axis) { self.dtype.lanes() } else { 1 };
@@ -175,7 +180,7 @@ impl Addressing {
             });
             (self.extents[axis], lanes, moves.collect())
         };
-        Places { origin: [x, y], axes: std::array::from_fn(axis), numbers: self.flat.then(|| self.clone()) }
+        Places { origin: [x, y], axes: std::array::from_fn(axis), numbers: (!self.adds_up()).then(|| self.clone()) }
     }
 
     /// What a shader computes from one texel to the next, while the indices of these axes change: the place of the rest is known.
@@ -278,7 +283,7 @@ pub struct Places {
     origin: [u32; 2],
     /// Extent of every axis, elements of a slot along it, and the way from the first slot to each.
     axes: [(u32, u32, Vec<[u32; 2]>); 4],
-    /// The operand, where the ways are numbers of elements.
+    /// The operand, where the ways count elements or blocks.
     numbers: Option<Addressing>,
 }
 

@@ -1,25 +1,25 @@
-// The left operand of a product as fragments of 4 k by 4 TILE_M values of m, decoded from any dtype. Include after
+// The left operand of a product as fragments of 4 k by 4 QUADS_A values of m, decoded from any dtype. Include after
 // direction.glsl and
 //     #define OPERAND A       the prefix operand.glsl was given, with ENCODED
-// which is undefined again at the end.
+// which is undefined again at the end. QUADS_A stays defined.
 //
 // Lanes along K: a texel is a run of k of one row, four rows make a fragment. Lanes along m: a texel is a run of m of one
 // k, four k make a fragment. Which of the two is a matter of naming registers.
 
 // [4 q + kk]: quad q of m at k = 4 k4 + kk.
-vec4 NAME(_fragment)[4u * TILE_M];
+vec4 NAME(_fragment)[4u * QUADS_A];
 
 // Lanes along K: where the four rows of quad q start. Lanes along m: [4 q] is where the slot of quad q starts.
-uvec2 NAME(_starts)[4u * TILE_M];
+uvec2 NAME(_starts)[4u * QUADS_A];
 // Lanes along m: number of quad q in its slot. Scattered: number of quad q in the axis.
-uint NAME(_quad)[TILE_M];
+uint NAME(_quad)[QUADS_A];
 uint NAME(_i2);
 uint NAME(_i3);
 
-// Lanes along K: the open texel of every row, and the scale of its slot. Of blocks it is a part of one, sixteen elements, that
-// is open: the step to the block, and the part's number in it.
-uvec4 NAME(_open)[4u * TILE_M];
-vec2 NAME(_scales)[4u * TILE_M];
+// The open texels and the scales of their slots: of every row where lanes run along K, of every k where they run along m. Of
+// blocks along K it is a part of one, sixteen elements, that is open: the step to the block, and the part's number in it.
+uvec4 NAME(_open)[4u * QUADS_A];
+vec2 NAME(_scales)[4u * QUADS_A];
 #ifdef BLOCKS
 uvec2 NAME(_block);
 uint NAME(_part);
@@ -76,14 +76,14 @@ void NAME(_open_texels)(uint s) {
     if (NAME(_in_blocks)()) {
         NAME(_block) = NAME(_along)(s / (NAME(_lanes) / 16u));
         NAME(_part) = s % (NAME(_lanes) / 16u);
-        [[unroll]] for (uint r = 0u; r < 4u * TILE_M; r++) {
+        [[unroll]] for (uint r = 0u; r < 4u * QUADS_A; r++) {
             NAME(_scales)[r] = NAME(_block_scale)(NAME(_starts)[r] + NAME(_block), NAME(_part));
         }
         return;
     }
 #endif
     uvec2 along = NAME(_along)(s / NAME(_quants)) + uvec2(s % NAME(_quants), 0u);
-    [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
+    [[unroll]] for (uint q = 0u; q < QUADS_A; q++) {
         if (NAME(_in_tiles)()) {
             uvec4 words = NAME(_fetch_scales)(NAME(_starts)[4u * q] + NAME(_along)(s / NAME(_quants)));
             [[unroll]] for (uint r = 0u; r < 4u; r++) {
@@ -96,9 +96,32 @@ void NAME(_open_texels)(uint s) {
     }
 }
 
-// Fills the fragment for k = 4 k4 .. 4 k4 + 3, quad number c of the open texels.
+// Index 4 k4 + kk of the axis that is summed over, or its last one.
+uint NAME(_inside_k)(uint k4, uint kk) {
+    return NAME(_k) % 4u == 0u ? 4u * k4 + kk : min(4u * k4 + kk, NAME(_k) - 1u);
+}
+
+// Where texels run along m: fetches those of k = 4 k4 .. 4 k4 + 3.
+void NAME(_open_quad)(uint k4) {
+    if (NAME(_way)() != ALONG_OUTER || NAME(_in_blocks)()) {
+        return;
+    }
+    [[unroll]] for (uint q = 0u; q < QUADS_A; q++) {
+        uvec4 words = uvec4(0u);
+        if (NAME(_in_tiles)()) {
+            words = NAME(_fetch_scales)(NAME(_starts)[4u * q] + NAME(_along)(4u * k4));
+        }
+        [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
+            uvec2 slot = NAME(_starts)[4u * q] + NAME(_along)(NAME(_inside_k)(k4, kk));
+            NAME(_scales)[4u * q + kk] = NAME(_row_scale)(words[kk]);
+            NAME(_open)[4u * q + kk] = NAME(_fetch_place)(slot + uvec2(NAME(_quad_texel)(NAME(_quad)[q]), 0u));
+        }
+    }
+}
+
+// Fills the fragment for k = 4 k4 .. 4 k4 + 3 from what is open, quad number c of the texels where they run along K.
 void NAME(_fill)(uint k4, uint c) {
-    [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
+    [[unroll]] for (uint q = 0u; q < QUADS_A; q++) {
         if (NAME(_way)() == ALONG_K) {
             vec4 row[4];
             [[unroll]] for (uint r = 0u; r < 4u; r++) {
@@ -115,22 +138,16 @@ void NAME(_fill)(uint k4, uint c) {
                 NAME(_fragment)[4u * q + kk] = vec4(row[0][kk], row[1][kk], row[2][kk], row[3][kk]);
             }
         } else if (NAME(_way)() == ALONG_OUTER) {
-            uvec4 words = uvec4(0u);
-            if (NAME(_in_tiles)()) {
-                words = NAME(_fetch_scales)(NAME(_starts)[4u * q] + NAME(_along)(4u * k4));
-            }
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
-                uint k = NAME(_k) % 4u == 0u ? 4u * k4 + kk : min(4u * k4 + kk, NAME(_k) - 1u);
-                uvec2 slot = NAME(_starts)[4u * q] + NAME(_along)(k);
+                uint i = 4u * q + kk;
 #ifdef BLOCKS
                 if (NAME(_in_blocks)()) {
-                    NAME(_fragment)[4u * q + kk] = NAME(_load_quad)(slot, NAME(_quad)[q]);
+                    uvec2 slot = NAME(_starts)[4u * q] + NAME(_along)(NAME(_inside_k)(k4, kk));
+                    NAME(_fragment)[i] = NAME(_load_quad)(slot, NAME(_quad)[q]);
                     continue;
                 }
 #endif
-                uvec2 place = slot + uvec2(NAME(_quad_texel)(NAME(_quad)[q]), 0u);
-                vec2 scale = NAME(_row_scale)(words[kk]);
-                NAME(_fragment)[4u * q + kk] = NAME(_decode)(NAME(_fetch_place)(place), NAME(_quad)[q], scale);
+                NAME(_fragment)[i] = NAME(_decode)(NAME(_open)[i], NAME(_quad)[q], NAME(_scales)[i]);
             }
         } else {
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
@@ -143,7 +160,7 @@ void NAME(_fill)(uint k4, uint c) {
 // Zeroes what the fragment holds beyond K.
 void NAME(_cut)(uint k4) {
     [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
-        [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
+        [[unroll]] for (uint q = 0u; q < QUADS_A; q++) {
             NAME(_fragment)[4u * q + kk] = 4u * k4 + kk < NAME(_k) ? NAME(_fragment)[4u * q + kk] : vec4(0.0);
         }
     }

@@ -1,7 +1,8 @@
-// The right operand of a product, F32, as fragments of 4 k by TILE_N values of n: one texel per n, whichever way the lanes
+// The right operand of a product, F32, as fragments of 4 k by COLUMNS_B values of n: one texel per n, whichever way the lanes
 // run. Include after direction.glsl and
 //     #define OPERAND B       the prefix operand.glsl was given
-// which is undefined again at the end.
+// which is undefined again at the end. What stays defined: COLUMNS_B, a multiple of 4 or no less than n's extent; STEP_B and
+// QUAD_STEP_B, the distances of values of n within four and of fours. STEP_B is 1 unless texels run along K.
 //
 // Where no invocations of a subgroup are spread along n they all want the same fragment. With SUBGROUP, each of the first
 // SHARE of them (the others double them) fetches its share of the texels and hands it around.
@@ -9,7 +10,7 @@
 #ifndef GEMM_B_COMMON
 #define GEMM_B_COMMON
 
-const uint TEXELS_N = 4u * ((TILE_N + 3u) / 4u);
+const uint TEXELS_N = 4u * ((COLUMNS_B + 3u) / 4u);
 
 #endif
 
@@ -21,18 +22,23 @@ uint NAME(_first);
 uint NAME(_i2);
 uint NAME(_i3);
 
+// Texels of a fragment.
+uint NAME(_texels_n)() {
+    return NAME(_way)() == ALONG_K ? COLUMNS_B : TEXELS_N;
+}
+
 // Where texel t of the fragment starts.
 uvec2 NAME(_start_of)(uint t) {
     if (NAME(_way)() == ALONG_K) {
-        return NAME(_start)(min(NAME(_first) + t * STEP_N, NAME(_outer) - 1u), NAME(_i2), NAME(_i3));
+        return NAME(_start)(min(NAME(_first) + t / 4u * QUAD_STEP_B + t % 4u * STEP_B, NAME(_outer) - 1u), NAME(_i2), NAME(_i3));
     }
-    return NAME(_start)(min(NAME(_first) + 4u * (t / 4u), NAME(_outer) - 1u) / 4u, NAME(_i2), NAME(_i3));
+    return NAME(_start)(min(NAME(_first) + t / 4u * QUAD_STEP_B, NAME(_outer) - 1u) / 4u, NAME(_i2), NAME(_i3));
 }
 
 // Texel t of the fragment, which starts at `start`.
 vec4 NAME(_texel_at)(uvec2 start, uint t, uint k4) {
     if (NAME(_way)() == SCATTERED) {
-        return NAME(_gather)(NAME(_first) + 4u * (t / 4u), 4u * k4 + t % 4u, NAME(_i2), NAME(_i3));
+        return NAME(_gather)(NAME(_first) + t / 4u * QUAD_STEP_B, 4u * k4 + t % 4u, NAME(_i2), NAME(_i3));
     }
     uint k = k4;
     if (NAME(_way)() != ALONG_K) {
@@ -41,7 +47,7 @@ vec4 NAME(_texel_at)(uvec2 start, uint t, uint k4) {
     return uintBitsToFloat(NAME(_fetch_place)(start + NAME(_along)(k)));
 }
 
-// Points the fragment at TILE_N values of n from n on, STEP_N apart. What lies beyond the extents is read from inside them: the store drops it.
+// Points the fragment at COLUMNS_B values of n from n on. What lies beyond the extents is read from inside them: the store drops it.
 void NAME(_aim)(uint n, uint i2, uint i3) {
     NAME(_first) = n;
     NAME(_i2) = min(i2, NAME(_n2) - 1u);
@@ -51,7 +57,7 @@ void NAME(_aim)(uint n, uint i2, uint i3) {
         NAME(_places)[t] = NAME(_start_of)(t + gl_SubgroupInvocationID % SHARE);
     }
 #else
-    [[unroll]] for (uint t = 0u; t < TEXELS_N; t++) {
+    [[unroll]] for (uint t = 0u; t < NAME(_texels_n)(); t++) {
         NAME(_places)[t] = NAME(_start_of)(t);
     }
 #endif
@@ -67,7 +73,7 @@ void NAME(_fill)(uint k4) {
         }
     }
 #else
-    [[unroll]] for (uint t = 0u; t < TEXELS_N; t++) {
+    [[unroll]] for (uint t = 0u; t < NAME(_texels_n)(); t++) {
         NAME(_fragment)[t] = NAME(_texel_at)(NAME(_places)[t], t, k4);
     }
 #endif

@@ -75,15 +75,18 @@ fn row_major_homes() {
     assert_counts(&device, options, 3);
 }
 
-/// The schedules of a GPU: workgroups spread along n, sums in parts, no shuffles.
+/// The schedules of a GPU: tiles in shared memory, workgroups across k or along n, sums in parts, no shuffles.
 #[test]
 #[ignore = "needs the counting modules: ./x counted"]
 fn schedules_of_wide_subgroups() {
-    let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
-    let device = CountedDevice::open(Some(LimitsClamp::parse(clamp).expect("a clamp"))).expect("a device and modules");
-    for storage in STORAGES {
-        let options = PlanOptions { storage, ..PlanOptions::default() };
-        assert_counts(&device, options, 5);
-        assert_fused(&device, options, 7);
+    let narrow = r#""max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64"#;
+    for (products, step) in [("{}", 5), (r#"{"schedule": "direct"}"#, 7)] {
+        let clamp = LimitsClamp::parse(&format!(r#"{{"products": {products}, {narrow}}}"#)).expect("a clamp");
+        let device = CountedDevice::open(Some(clamp)).expect("a device and modules");
+        for storage in STORAGES {
+            let options = PlanOptions { storage, ..PlanOptions::default() };
+            assert_counts(&device, options, step);
+            assert_fused(&device, options, step + 2);
+        }
     }
 }

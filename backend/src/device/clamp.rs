@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, PRESETS, Preset};
+use super::{Limits, PRESETS, Preset, Products};
 
 /// Upper bounds to put on a device's limits; an absent field leaves the device's own value.
 ///
 /// A clamp only ever makes a limit stricter: sizes and counts take the minimum, the alignment takes the maximum. The
-/// one exception is `subgroup_size`, a scheduling hint, which is replaced.
+/// exceptions are `subgroup_size` and `products`, hints for schedules, which are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsClamp {
@@ -37,6 +37,8 @@ pub struct LimitsClamp {
     pub shuffle_width: Option<u32>,
     /// See [`Limits::heap_bytes`].
     pub heap_bytes: Option<u64>,
+    /// See [`Limits::products`].
+    pub products: Option<Products>,
 }
 
 /// Why a text is no clamp.
@@ -56,6 +58,11 @@ pub enum ClampError {
     /// An alignment that is no power of two.
     #[error("storage_buffer_alignment is {0}, but an alignment is a power of two")]
     Alignment(u64),
+    /// Numbers of a tile that no shader takes.
+    #[error(
+        "products.tile: all are powers of two, quads_m and quads_n up to 8, buffers 1 or 2, quads_k no more than invocations"
+    )]
+    Tile,
     /// Workgroups without invocations.
     #[error("{0} is 0, but a workgroup has invocations")]
     Empty(&'static str),
@@ -79,6 +86,9 @@ impl LimitsClamp {
         if clamp.max_workgroup_size.is_some_and(|size| size.contains(&0)) {
             return Err(ClampError::Empty("max_workgroup_size"));
         }
+        if clamp.products.and_then(|products| products.tile).is_some_and(|tile| !tile.is_sound()) {
+            return Err(ClampError::Tile);
+        }
         match clamp.storage_buffer_alignment {
             Some(a) if !a.is_power_of_two() => Err(ClampError::Alignment(a)),
             _ => Ok(clamp),
@@ -101,6 +111,7 @@ impl LimitsClamp {
             subgroup_size: self.subgroup_size.unwrap_or(open.subgroup_size),
             shuffle_width: self.shuffle_width.unwrap_or(open.shuffle_width),
             heap_bytes: self.heap_bytes.unwrap_or(open.heap_bytes),
+            products: self.products.unwrap_or(open.products),
         }
     }
 
@@ -128,6 +139,7 @@ impl LimitsClamp {
             subgroup_size: self.subgroup_size.unwrap_or(limits.subgroup_size),
             shuffle_width: lower(limits.shuffle_width, self.shuffle_width),
             heap_bytes: lower(limits.heap_bytes, self.heap_bytes),
+            products: self.products.unwrap_or(limits.products),
         }
     }
 }
@@ -151,6 +163,7 @@ mod tests {
             subgroup_size: 32,
             shuffle_width: 32,
             heap_bytes: 1 << 34,
+            products: Products::default(),
         }
     }
 
@@ -213,6 +226,8 @@ mod tests {
         assert!(unknown.contains("adreno-99") && unknown.contains("adreno-830"), "{unknown}");
         let field = LimitsClamp::parse(r#"{"heap_byte": 1}"#).unwrap_err().to_string();
         assert!(field.contains("heap_byte"), "{field}");
+        let tile = r#"{"products": {"schedule": "staged", "tile": {"lanes_m": 24}}}"#;
+        assert_eq!(LimitsClamp::parse(tile).unwrap_err(), ClampError::Tile);
         assert_eq!(LimitsClamp::parse(r#"{"storage_buffer_alignment": 48}"#).unwrap_err(), ClampError::Alignment(48),);
     }
 }

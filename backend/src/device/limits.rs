@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Products;
+
 /// Limits of a device, read once; any of them can be clamped so that one machine stands in for a smaller one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -32,6 +34,8 @@ pub struct Limits {
     pub shuffle_width: u32,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
+    /// How matrix products are to be computed. A hint as well.
+    pub products: Products,
 }
 
 impl Limits {
@@ -50,6 +54,7 @@ impl Limits {
         subgroup_size: 32,
         shuffle_width: 32,
         heap_bytes: 16 << 30,
+        products: Products { schedule: None, tile: None, parts: None, from_caches: false },
     };
 
     /// Bytes of the allocations that an arena is cut into: whole MiB where the device allows one, so that offsets aligned in the
@@ -78,6 +83,7 @@ impl Limits {
             subgroup_size: 8,
             shuffle_width: 8,
             heap_bytes: 4 << 30,
+            products: Products::default(),
         }
     }
 }

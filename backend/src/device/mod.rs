@@ -3,9 +3,11 @@
 mod clamp;
 mod limits;
 mod presets;
+mod products;
 mod profile;
 
 pub use clamp::{ClampError, LimitsClamp};
 pub use limits::Limits;
 pub use presets::{PRESETS, Preset};
+pub use products::{ProductSchedule, Products, StagedTile};
 pub use profile::{Case, Estimate, ImageLines, IntegerCosts, Profile};

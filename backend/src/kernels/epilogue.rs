@@ -108,10 +108,12 @@ const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u
     Variant { plain, rotated: true, name, others, extras }
 }
 
-const VARIANTS: [Variant; 20] = [
+const VARIANTS: [Variant; 24] = [
     variant("binary", "binary_fused", 3),
     variant("gemm", "gemm_fused", 3),
     variant("gemm_pair", "gemm_pair", 5),
+    variant("gemm_staged", "gemm_staged_fused", 3),
+    variant("gemm_staged_pair", "gemm_staged_pair", 5),
     variant("gemm_subgroup", "gemm_subgroup_fused", 3),
     variant("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
     variant("layer_norm", "layer_norm_fused", 2),
@@ -126,6 +128,8 @@ const VARIANTS: [Variant; 20] = [
     variant("unary", "unary_fused", 2),
     rotated("gemm", "gemm_rotated", 5, 3),
     rotated("gemm_pair", "gemm_pair_rotated", 7, 1),
+    rotated("gemm_staged", "gemm_staged_rotated", 5, 3),
+    rotated("gemm_staged_pair", "gemm_staged_pair_rotated", 7, 1),
     rotated("gemm_subgroup", "gemm_subgroup_rotated", 5, 3),
     rotated("gemm_subgroup_pair", "gemm_subgroup_pair_rotated", 7, 1),
     rotated("rms_norm", "rms_norm_rotated", 4, 3),

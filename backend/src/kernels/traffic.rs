@@ -3,7 +3,7 @@
 
 use super::addressing::constant;
 use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
-use super::gemm::{REDUCE, REDUCE_2, Schedule};
+use super::gemm::{REDUCE, REDUCE_2, Schedule, Stage};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
 use crate::graph::{Form, Shape, elements, rows};
 use crate::layout::{Loads, Spread};
@@ -163,6 +163,30 @@ impl Product {
 
     /// Quads of m: a fragment is 4 elements of the outer axis by 4 of k.
     fn a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
+        let direct = self.direct_a(a, quads, subgroup);
+        let Some(stage) = self.schedule.stage else { return direct };
+        let per_fragment = match self.way(a) {
+            Way::Scattered => 16 * loads_of_quad(a),
+            _ if a.dtype.form() == Form::Block => 4 * BLOCK_LOADS,
+            _ => 4 + u32::from(a.dtype.quant_texels().is_some()),
+        };
+        self.staged(direct, stage, self.schedule.tile_m * self.schedule.lanes_m, per_fragment, subgroup)
+    }
+
+    /// The same operand by the tiles of workgroups: fragments of 4 by 4, each loaded once, quads of k side by side.
+    fn staged(&self, direct: Traffic, stage: Stage, quads: u32, per_fragment: u32, subgroup: u32) -> Traffic {
+        let at = &direct.addressing;
+        let tiles = at.extents[self.reduce].div_ceil(4).div_ceil(stage.quads_k);
+        let workgroups: u64 = self.groups.iter().map(|&n| u64::from(n)).product();
+        let of_tile = u64::from(quads) * u64::from(stage.quads_k) * u64::from(per_fragment);
+        let requests = workgroups / u64::from(self.schedule.parts) * u64::from(tiles) * of_tile;
+        let lanes = vec![spread(self.reduce, stage.quads_k, 4), spread(self.outer(), quads, 4)];
+        let instructions = vec![spread(self.outer(), 4, 1), spread(self.reduce, tiles, 4 * stage.quads_k)];
+        let loads = read(at, Loads { lanes, instructions, together: 4 }, subgroup).loads;
+        Traffic { requests, alike: 1, shared_bytes: 16 * requests, loads, ..direct }
+    }
+
+    fn direct_a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let (outer, lanes) = (self.outer(), a.dtype.lanes());
         let k = a.extents[self.reduce].div_ceil(self.schedule.parts);
         let scales = u32::from(a.dtype.quant_texels().is_some());
@@ -185,6 +209,8 @@ impl Product {
             Way::AlongOuter => (vec![spread(self.reduce, k, 1)], per_quad * quads),
             Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 16 * loads_of_quad(a) * quads),
         };
+        let step = if matches!(self.way(a), Way::AlongK) { lanes } else { 4 };
+        let along = spread(self.reduce, self.schedule.lanes_k, step);
         let requests = self.sums() * u64::from(self.schedule.tile_m) * u64::from(per_sum);
         // Workgroups with the same m follow each other.
         let [along_n, along_m, _] = self.groups.map(u64::from);
@@ -199,7 +225,7 @@ impl Product {
             changing: self.along_k(),
             ..read(
                 a,
-                Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4)], instructions, together: 4 },
+                Loads { lanes: vec![spread(outer, self.schedule.lanes_m, 4), along], instructions, together: 4 },
                 subgroup,
             )
         }
@@ -207,13 +233,28 @@ impl Product {
 
     /// From the first n of an invocation to that of the next one.
     fn lane_step(&self) -> u32 {
-        if self.schedule.step_n == 1 { self.schedule.tile_n } else { 1 }
+        match self.schedule {
+            Schedule { stage: Some(_), .. } => 4,
+            Schedule { step_n: 1, tile_n, .. } => tile_n,
+            _ => 1,
+        }
     }
 
     fn b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
+        let direct = self.direct_b(b, quads, subgroup);
+        let Some(stage) = self.schedule.stage else { return direct };
+        let per_fragment = if matches!(self.way(b), Way::Scattered) { 16 } else { 4 };
+        self.staged(direct, stage, self.schedule.tile_n / 4 * self.schedule.lanes_n, per_fragment, subgroup)
+    }
+
+    fn direct_b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
         let outer = self.outer();
         let k = b.extents[self.reduce].div_ceil(self.schedule.parts);
-        let fragment = self.schedule.tile_n.div_ceil(4) * 4;
+        // A texel for every n, or for every k of four n.
+        let fragment = match (self.way(b), self.schedule.share) {
+            (Way::AlongK, 1) => self.schedule.tile_n,
+            _ => self.schedule.tile_n.next_multiple_of(4),
+        };
         let own = fragment.div_ceil(self.schedule.share);
         let steps = spread(self.reduce, k.div_ceil(4), 4);
         let lanes = match self.schedule.share {

@@ -14,7 +14,7 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     let workgroups = times(&groups);
     let size = get(LOCAL_SIZE);
     let product = Schedule::of(constants).filter(|_| shader.starts_with("gemm"));
-    let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, parts, share, step_n }) = product else {
+    let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage }) = product else {
         let extents = [0, 1, 2, 3].map(|axis| get(BOX + axis));
         let rows = match get(TILE_ROWS) {
             1 => String::new(),
@@ -29,6 +29,12 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     );
     if parts > 1 {
         words += &format!(", in {parts} parts");
+    }
+    if lanes_k > 1 {
+        words += &format!(", {lanes_k} times along it");
+    }
+    if let Some(stage) = stage {
+        words += &format!(", from {} tiles of {} in shared memory", stage.buffers, 4 * stage.quads_k);
     }
     if step_n > 1 {
         words += &format!(", columns {step_n} apart");

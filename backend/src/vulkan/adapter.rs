@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use ash::{ext, khr, vk};
 
-use crate::device::Limits;
+use crate::device::{Limits, Products};
 
 use super::error::{Error, Result};
 use super::instance::{API_VERSION, Instance, version_text};
@@ -198,6 +198,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         subgroup_size: subgroup.subgroup_size,
         shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
         heap_bytes,
+        products: Products { from_caches: is_phone(basic.vendor_id), ..Products::default() },
     };
     let info = AdapterInfo {
         index: 0,
@@ -232,6 +233,11 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
 
 fn text(s: &CStr) -> String {
     s.to_string_lossy().into_owned()
+}
+
+/// Whether a vendor's GPUs are those of phones.
+fn is_phone(vendor: u32) -> bool {
+    matches!(vendor, 0x1010 | 0x13b5 | 0x144d | 0x5143)
 }
 
 fn vendor(id: u32) -> String {

@@ -2,7 +2,7 @@
 //! ArchProbe: texture L1 1 KiB, L2 128 KiB at 85 GB/s, images 194 GB/s and buffers 96 GB/s from L1; Adreno 660: L1 2 KiB) to the
 //! X1-85 as chips and cheese describe it (L2 1 MiB). Nor are rates of dispatches: those are wide guesses.
 
-use super::{KIB, MIB, MORTON, NONE, Preset};
+use super::{FROM_CACHES, KIB, MIB, MORTON, NONE, Preset};
 use crate::device::profile::{Estimate, IntegerCosts};
 use crate::device::{LimitsClamp, Profile};
 
@@ -22,6 +22,7 @@ const LIMITS: LimitsClamp = LimitsClamp {
     max_workgroup_count: Some([65535; 3]),
     max_shared_memory: Some(32 * KIB),
     subgroup_size: Some(64),
+    products: FROM_CACHES,
     ..NONE
 };
 

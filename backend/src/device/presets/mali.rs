@@ -2,7 +2,7 @@
 //! line of the 32 KiB load/store cache for a warp of 16, a texture cache of 32 KiB; 2048 threads, half of them above 32
 //! registers. Second-level caches are the integrator's choice, clocks those of shipped chips.
 
-use super::{KIB, MORTON, NONE, Preset};
+use super::{FROM_CACHES, KIB, MORTON, NONE, Preset};
 use crate::device::profile::{Estimate, IntegerCosts};
 use crate::device::{LimitsClamp, Profile};
 
@@ -14,7 +14,8 @@ const INTEGERS: IntegerCosts = IntegerCosts {
 };
 
 /// Warps of 16, and shared memory that lives in the load/store cache.
-const LIMITS: LimitsClamp = LimitsClamp { max_shared_memory: Some(32 * KIB), subgroup_size: Some(16), ..NONE };
+const LIMITS: LimitsClamp =
+    LimitsClamp { max_shared_memory: Some(32 * KIB), subgroup_size: Some(16), products: FROM_CACHES, ..NONE };
 
 /// Mali-G715 with 7 cores near 0.9 GHz (Tensor G3, G4).
 pub(super) const G715: Preset = Preset {

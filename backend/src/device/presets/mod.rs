@@ -7,7 +7,7 @@ mod mali;
 mod software;
 
 use super::profile::ImageLines;
-use super::{LimitsClamp, Profile};
+use super::{LimitsClamp, Products, Profile};
 
 const KIB: u32 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -26,7 +26,11 @@ const NONE: LimitsClamp = LimitsClamp {
     subgroup_size: None,
     shuffle_width: None,
     heap_bytes: None,
+    products: None,
 };
+
+/// Products of phones, whose texture caches are beside the arithmetic, and whose shared memory is not faster.
+const FROM_CACHES: Option<Products> = Some(Products { schedule: None, tile: None, parts: None, from_caches: true });
 
 /// A named device.
 #[derive(Clone, Debug)]

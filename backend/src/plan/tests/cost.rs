@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{Exact, copy, planned};
-use crate::device::{Estimate, ImageLines, IntegerCosts, Limits, PRESETS, Preset, Profile};
+use crate::device::{Estimate, ImageLines, IntegerCosts, Limits, PRESETS, Preset, Products, Profile};
 use crate::graph::{Binary, DType, Desc, Graph, Op};
 use crate::plan::{Bound, Objective, PlanOptions, Policy, Prediction, StepCost, StorageChoice, plan, predict};
 
@@ -150,7 +150,8 @@ fn only_conversions_have_a_share() {
 #[test]
 fn row_major_homes_waste_lines() {
     let profile = Preset::find("adreno-730").unwrap().profile.as_ref().unwrap();
-    let limits = Limits { subgroup_size: 64, shuffle_width: 64, ..Limits::for_tests() };
+    let products = Products { from_caches: true, ..Products::default() };
+    let limits = Limits { subgroup_size: 64, shuffle_width: 64, products, ..Limits::for_tests() };
     let g = product(DType::F32, [512, 64, 512]);
     let of = |policy| {
         let options = PlanOptions { policy, ..PlanOptions::default() };
@@ -163,7 +164,7 @@ fn row_major_homes_waste_lines() {
     assert!(rows.time_ms >= tiles.time_ms, "{} {}", rows.time_ms, tiles.time_ms);
 }
 
-/// Products measured on two cores, GFLOP/s from buffers and from images (`kernels/gemm.rs`), are within what the profile's ranges
+/// Products measured on two cores, GFLOP/s from buffers and from images (`kernels/gemm`), are within what the profile's ranges
 /// predict.
 #[test]
 fn lavapipe_is_met() {

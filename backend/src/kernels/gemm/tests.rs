@@ -1,0 +1,127 @@
+use super::schedule::{Schedule, Size};
+use crate::device::{Limits, ProductSchedule, Products, StagedTile};
+
+const PLAIN: Size = Size { quads_m: 144, n: 96, k: 576, batches: [1, 1], a_along_k: true, step_k: 4, halves: None };
+
+fn limits(subgroup_size: u32, shuffle_width: u32) -> Limits {
+    Limits { subgroup_size, shuffle_width, ..Limits::for_tests() }
+}
+
+fn asking(schedule: Option<ProductSchedule>, limits: Limits) -> Limits {
+    Limits { products: Products { schedule, ..limits.products }, ..limits }
+}
+
+fn choose(size: Size, limits: &Limits) -> Schedule {
+    Schedule::choose(size, limits).expect("room for heads")
+}
+
+/// What `gemm.comp` presumes of its constants, for every kind of device and every schedule asked for.
+#[test]
+fn schedules_keep_what_the_shader_presumes() {
+    use ProductSchedule::{Across, Direct, Staged};
+    for subgroup in [0, 1, 4, 8, 16, 32, 64, 128] {
+        for (shuffle, most, shared) in
+            [(0, 1024, 49152), (subgroup, 1024, 16384), (subgroup, 4, 32768), (subgroup, 1, 0)]
+        {
+            let limits =
+                Limits { max_workgroup_invocations: most, max_shared_memory: shared, ..limits(subgroup, shuffle) };
+            for asked in [None, Some(Direct), Some(Staged), Some(Across)] {
+                let limits = asking(asked, limits.clone());
+                for quads_m in [1, 2, 3, 48, 144, 12288] {
+                    for (n, k) in [(1, 1), (4, 9000), (8, 576), (33, 49152), (96, 576), (4096, 65536)] {
+                        for (a_along_k, step_k) in [(true, 4), (true, 16), (false, 4)] {
+                            let size = Size { quads_m, n, k, batches: [3, 1], a_along_k, step_k, halves: None };
+                            assert_presumptions(size, choose(size, &limits), &limits);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn assert_presumptions(size: Size, s: Schedule, limits: &Limits) {
+    let what = format!("{size:?} {s:?}");
+    assert!(s.invocations() <= limits.max_workgroup_invocations && s.parts >= 1, "{what}");
+    assert!((1..=2).contains(&s.tile_m) && (s.tile_n.is_multiple_of(4) || s.tile_n >= size.n), "{what}");
+    assert!(s.share == 1 || (s.lanes_n == 1 && s.lanes_k == 1 && s.share <= limits.shuffle_width), "{what}");
+    assert!(s.share.is_power_of_two() && s.invocations().is_multiple_of(s.share), "{what}");
+    assert!(s.lanes_k.is_power_of_two(), "{what}");
+    if s.lanes_k > 1 {
+        assert!(s.stage.is_none() && 8 * s.invocations() * s.tile_m * s.tile_n <= limits.max_shared_memory, "{what}");
+    }
+    if let Some(stage) = s.stage {
+        let numbers = [s.tile_m, s.tile_n, s.lanes_m, s.lanes_n, stage.quads_k];
+        assert!(numbers.iter().all(|n| n.is_power_of_two()) && s.invocations() >= stage.quads_k, "{what}");
+        let quads = s.tile_m * s.lanes_m + s.tile_n / 4 * s.lanes_n;
+        assert!(64 * stage.buffers * stage.quads_k * quads <= limits.max_shared_memory, "{what}");
+    }
+}
+
+#[test]
+fn only_products_without_axis_3_are_cut() {
+    let head = Size { n: 40, k: 49152, ..PLAIN };
+    assert_eq!(choose(head, &limits(8, 8)).parts, 12);
+    assert_eq!(choose(Size { batches: [1, 2], ..head }, &limits(8, 8)).parts, 1);
+    let projection = Size { k: 576, ..head };
+    assert_eq!(choose(projection, &limits(8, 8)).parts, 1);
+    assert_eq!(choose(projection, &asking(Some(ProductSchedule::Direct), limits(32, 32))).parts, 4);
+    let wide = Size { quads_m: 12288, n: 4096, ..head };
+    assert_eq!(choose(wide, &limits(8, 8)).parts, 1, "the parts' sums would take gigabytes");
+}
+
+/// The rows of B are fetched once for a subgroup only where the device shuffles.
+#[test]
+fn shuffles_are_used_where_present() {
+    assert_eq!(choose(PLAIN, &limits(8, 8)).share, 8);
+    assert_eq!(choose(PLAIN, &limits(4, 4)).share, 4);
+    assert_eq!(choose(PLAIN, &limits(8, 0)).share, 1);
+    let preset = asking(Some(ProductSchedule::Direct), limits(64, 8));
+    assert_eq!(choose(PLAIN, &preset).share, 1, "a preset may claim wider subgroups");
+}
+
+/// Which schedule a shape has on which device.
+#[test]
+fn shapes_and_devices_choose() {
+    let gpu = Limits { max_shared_memory: 48 << 10, ..limits(32, 32) };
+    let large = Size { quads_m: 2048, n: 512, k: 2048, step_k: 8, ..PLAIN };
+    let chosen = choose(large, &gpu);
+    assert_eq!((chosen.tile_m * chosen.lanes_m * 4, chosen.tile_n * chosen.lanes_n, chosen.parts), (128, 128, 1));
+    // 16 such tiles would leave most of the device idle.
+    let narrow = choose(Size { quads_m: 512, n: 128, ..large }, &gpu);
+    assert!(narrow.stage.is_some() && narrow.parts >= 4, "{narrow:?}");
+
+    let decode = choose(Size { quads_m: 3584, n: 1, k: 4096, step_k: 8, ..PLAIN }, &gpu);
+    assert_eq!((decode.tile_n, decode.lanes_m, decode.lanes_k, decode.parts), (1, 1, 64, 1));
+    let few_rows = choose(Size { quads_m: 64, n: 1, k: 65536, step_k: 8, ..PLAIN }, &gpu);
+    assert!(few_rows.lanes_k == 256 && few_rows.parts > 1, "{few_rows:?}");
+    let turned = choose(Size { quads_m: 512, n: 4, k: 2048, a_along_k: false, ..PLAIN }, &gpu);
+    assert_eq!((turned.lanes_m, turned.lanes_k), (16, 4));
+    let lora = choose(Size { quads_m: 2, n: 128, k: 2048, ..PLAIN }, &gpu);
+    assert!(lora.stage.is_none() && lora.lanes_k == 256, "{lora:?}");
+
+    let phone = Limits { products: Products { from_caches: true, ..Products::default() }, ..gpu.clone() };
+    assert!(choose(large, &phone).stage.is_none());
+    assert!(choose(large, &limits(8, 8)).stage.is_none());
+
+    let tile = StagedTile { quads_m: 1, quads_n: 1, lanes_m: 8, lanes_n: 4, quads_k: 2, buffers: 1 };
+    let swept = Limits { products: Products { tile: Some(tile), parts: Some(1), ..Products::default() }, ..gpu };
+    let chosen = choose(Size { quads_m: 512, n: 128, ..large }, &swept);
+    assert_eq!((chosen.lanes_m, chosen.lanes_n, chosen.stage.map(|s| s.buffers), chosen.parts), (8, 4, Some(1), 1));
+}
+
+/// Quads that are rotated together are with one invocation.
+#[test]
+fn halves_of_heads_stay_together() {
+    for subgroup in [8, 32] {
+        for halves in [8, 10, 16, 32] {
+            for n in [1, 33, 512] {
+                let size = Size { quads_m: 8 * halves, n, halves: Some(halves), ..PLAIN };
+                let s = choose(size, &limits(subgroup, 0));
+                assert_eq!((s.tile_m, s.lanes_m), (2, halves), "{size:?} {s:?}");
+            }
+        }
+    }
+    let few = Limits { max_workgroup_invocations: 8, ..limits(32, 0) };
+    assert!(Schedule::choose(Size { halves: Some(16), ..PLAIN }, &few).is_err());
+}

@@ -57,7 +57,8 @@ fn products() -> Vec<Case> {
 
 #[test]
 fn staged() {
-    assert_cases(&products(), SCHEDULES[0], "");
+    let few: Vec<Case> = products().into_iter().step_by(4).collect();
+    assert_cases(&few, SCHEDULES[0], "");
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Gpu {
         }
         Ok(Arc::new(Self {
             dummies,
-            pipelines: Pipelines::new(&device, options.max_pipelines)?,
+            pipelines: Pipelines::new(&device, options.max_pipelines, options.pipelines_in.as_deref())?,
             lane: Mutex::new(lane),
             force_staging: options.force_staging,
             image_needs: Mutex::default(),
@@ -147,7 +147,12 @@ impl Gpu {
     /// The pipeline of a shader with these specialization constants (id, bits), built or taken from the cache. Ids
     /// the shader does not have are ignored.
     pub fn pipeline(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
-        self.pipelines.get(shader, constants)
+        Ok(self.pipelines(&[(shader, constants)])?.swap_remove(0))
+    }
+
+    /// As [`Gpu::pipeline`] for many: those that are not there yet are built on all cores of the host.
+    pub fn pipelines(&self, wanted: &[(&Shader, &[(u32, u32)])]) -> Result<Vec<Arc<Pipeline>>> {
+        self.pipelines.get_all(wanted)
     }
 
     /// What is alive on the device.

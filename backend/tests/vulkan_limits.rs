@@ -95,7 +95,7 @@ fn the_pipeline_cache_drops_the_least_recently_used() {
 #[test]
 fn many_pipelines_are_each_built_once_and_kept_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
-    let options = GpuOptions { pipelines_in: Some(folder.path().to_owned()), ..options() };
+    let options = GpuOptions { cache_folder: Some(folder.path().to_owned()), ..options() };
     let file = || std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).next();
     let all = |gpu: &Arc<Gpu>| {
         let storage = gpu.create_buffer(8, 4).unwrap();
@@ -116,7 +116,7 @@ fn many_pipelines_are_each_built_once_and_kept_in_a_file() {
     std::fs::write(&kept, b"no pipelines at all, but more bytes than the head of a file has").unwrap();
     with_gpu(&options, all);
     // A folder that cannot be written costs nothing but the file.
-    with_gpu(&GpuOptions { pipelines_in: Some(kept), ..options }, all);
+    with_gpu(&GpuOptions { cache_folder: Some(kept), ..options }, all);
 }
 
 #[test]

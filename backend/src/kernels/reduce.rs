@@ -7,6 +7,7 @@ use crate::graph::{DType, elements, rows};
 use crate::layout::{Axis, Digit, Layout};
 
 const FACTOR: u32 = 16;
+const PAIRS: u32 = 17;
 const EPS: u32 = 16;
 const CHANNELS: u32 = 17;
 
@@ -21,26 +22,32 @@ pub(super) fn mean(call: Call<'_>) -> Result<Lowered, Refusal> {
     sum_rows(call, 1.0 / elements as f32)
 }
 
-/// One sum for each row, then theirs.
+/// One sum for each row and what was rounded off of it, then theirs.
 pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
     let x = &call.inputs[0];
     let [n0, n1, n2, n3] = x.shape();
     let count = rows(&x.shape());
     let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
-    let layout = texel_per_row([n1, n2, n3]);
+    let pairs = |rows| {
+        let mut layout = texel_per_row(rows);
+        layout.axes[0].extent = 2;
+        layout
+    };
+    let layout = pairs([n1, n2, n3]);
     let sums = Operand::scratch(DType::F32, &layout);
     let per_row = call
         .builder("row_sums")?
         .operand(Arg::Input(0), x, Access::Read)?
         .operand(Arg::Scratch(0), &sums, Access::Write)?
-        .set_f32(FACTOR, 1.0)
+        .set(PAIRS, 1)
         .rows(&sums, n0)?;
     // The same texels, numbered along one axis.
-    let sums = Operand::scratch(DType::F32, &texel_per_row([count, 1, 1]));
+    let sums = Operand::scratch(DType::F32, &pairs([count, 1, 1]));
     let total = Builder::new("sum_rows", call.limits)
         .operand(Arg::Scratch(0), &sums, Access::Read)?
         .operand(Arg::Output, call.output, Access::Write)?
         .set_f32(FACTOR, 1.0)
+        .set(PAIRS, 1)
         .single(call.output, count)?;
     Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::F32, layout }] })
 }

@@ -97,7 +97,7 @@ pub(super) struct Properties {
     pub max_image_bytes: u64,
     pub timestamp_period_ns: f32,
     /// A name that no other device, driver or version of this crate has.
-    pub pipeline_cache_file: String,
+    pub cache_stem: String,
 }
 
 /// Format of every image: a container of 16 bytes whose storage support Vulkan guarantees.
@@ -221,8 +221,8 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         buffer_image_granularity: limits.buffer_image_granularity,
         max_image_bytes: image.max_resource_size,
         timestamp_period_ns: limits.timestamp_period,
-        pipeline_cache_file: format!(
-            "{:04x}-{:04x}-{:08x}-{:032x}-{}.pipelines",
+        cache_stem: format!(
+            "{:04x}-{:04x}-{:08x}-{:032x}-{}",
             basic.vendor_id,
             basic.device_id,
             basic.driver_version,

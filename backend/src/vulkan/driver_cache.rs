@@ -1,7 +1,7 @@
 //! What a driver keeps of the pipelines that it built: in memory, bounded, and in a file from one run to the next.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -64,9 +64,8 @@ impl Current {
 }
 
 impl DriverCaches {
-    /// Begins with what the file of this device and driver in `folder` holds, where there is one.
-    pub fn new(device: &Arc<Device>, max_builds: usize, folder: Option<&Path>) -> Result<Self> {
-        let file = folder.map(|folder| folder.join(&device.adapter.properties.pipeline_cache_file));
+    /// Begins with what the file holds, if it is there and whole.
+    pub fn new(device: &Arc<Device>, max_builds: usize, file: Option<PathBuf>) -> Result<Self> {
         let kept = file.as_deref().and_then(read).unwrap_or_default();
         let cache = DriverCache::new(device, &kept).or_else(|_| DriverCache::new(device, &[]))?;
         Ok(Self { device: Arc::clone(device), max_builds, file, current: Mutex::new(Current::new(cache)) })
@@ -132,19 +131,11 @@ fn read(file: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Replaces the file at once: a reader finds the old one or the new one.
 fn write(file: &Path, data: &[u8]) -> io::Result<()> {
     if data.len() > MAX_BYTES {
         return Err(io::Error::other(format!("{} bytes, at most {MAX_BYTES} are kept", data.len())));
     }
-    let folder = file.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(MAGIC)?;
-    new.write_all(&Sha256::digest(data))?;
-    new.write_all(data)?;
-    new.persist(file)?;
-    Ok(())
+    crate::file::replace(file, &[MAGIC, &Sha256::digest(data), data])
 }
 
 #[cfg(test)]

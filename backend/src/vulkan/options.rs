@@ -32,8 +32,8 @@ pub struct GpuOptions {
     pub force_staging: bool,
     /// Most pipelines kept for reuse; a tape keeps its own alive beyond that.
     pub max_pipelines: usize,
-    /// Folder where the driver's pipelines are kept from one run to the next, in a file per device, driver and version of this crate.
-    pub pipelines_in: Option<PathBuf>,
+    /// Folder for what is kept from one run to the next: pipelines and profiles, per device, driver and version of this crate.
+    pub cache_folder: Option<PathBuf>,
 }
 
 impl Default for GpuOptions {
@@ -44,7 +44,7 @@ impl Default for GpuOptions {
             staging_bytes: 16 << 20,
             force_staging: false,
             max_pipelines: 1024,
-            pipelines_in: None,
+            cache_folder: None,
         }
     }
 }
@@ -59,7 +59,7 @@ impl GpuOptions {
     }
 
     /// Defaults changed by the environment: `FBL_VALIDATION` is `off`, `core` or `sync`; `FBL_LIMITS` is what
-    /// [`LimitsClamp::parse`] reads; `FBL_CACHE` is a folder for pipelines, or `off`, and by default the user's cache folder. Empty
+    /// [`LimitsClamp::parse`] reads; `FBL_CACHE` is a folder for what is kept, or `off`, and by default the user's cache folder. Empty
     /// counts as unset.
     pub fn from_env() -> Result<Self> {
         Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
@@ -86,7 +86,7 @@ impl GpuOptions {
                 rule: e.to_string(),
             })?);
         }
-        options.pipelines_in = match var("FBL_CACHE") {
+        options.cache_folder = match var("FBL_CACHE") {
             Some(value) if value == "off" => None,
             Some(folder) => Some(folder.into()),
             None => {
@@ -121,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_are_kept_where_the_user_keeps_caches() {
+    fn files_are_kept_where_the_user_keeps_caches() {
         let folder = |set: &[(&str, &str)]| {
             let value = |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
-            GpuOptions::from_vars(value).unwrap().pipelines_in
+            GpuOptions::from_vars(value).unwrap().cache_folder
         };
         assert_eq!(folder(&[]), None);
         assert_eq!(folder(&[("HOME", "/home/a")]), Some("/home/a/.cache/fblayout".into()));

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, available_parallelism};
@@ -219,10 +219,10 @@ struct Key {
 }
 
 impl Pipelines {
-    /// At most `max` pipelines; what the driver keeps of them is in a file of the folder `kept_in`.
-    pub fn new(device: &Arc<Device>, max: usize, kept_in: Option<&Path>) -> Result<Self> {
+    /// At most `max` pipelines; what the driver keeps of them is in a file too.
+    pub fn new(device: &Arc<Device>, max: usize, file: Option<PathBuf>) -> Result<Self> {
         let max = max.max(1);
-        let driver = DriverCaches::new(device, max, kept_in)?;
+        let driver = DriverCaches::new(device, max, file)?;
         Ok(Self { device: Arc::clone(device), driver, max, kept: Mutex::default() })
     }
 

@@ -1,11 +1,12 @@
 //! ggml's RPC: devices served to other processes and used from them. The protocol has neither passwords nor encryption.
 
 use std::convert::Infallible;
-use std::ffi::{CString, c_char, c_void};
-use std::io::{BufRead, BufReader, copy, sink};
-use std::net::{TcpListener, TcpStream};
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::io::{BufRead, BufReader, ErrorKind, copy, sink};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio, exit};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{JoinHandle, available_parallelism, sleep, spawn};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ type StartServer = unsafe extern "C" fn(*const c_char, *const c_char, usize, usi
 type AddServer = unsafe extern "C" fn(*const c_char) -> sys::ggml_backend_reg_t;
 
 /// A function of the backend, which is loaded the first time.
-fn function(name: &std::ffi::CStr) -> Result<*mut c_void> {
+fn function(name: &CStr) -> Result<*mut c_void> {
     let path = Path::new(env!("GGML_RPC_LIBRARY"));
     let c = c_path(path)?;
     let _registry = registry();
@@ -83,6 +84,20 @@ pub fn exit_with_stdin() {
     });
 }
 
+/// A free address of this machine. Ports from 32768 on are not for it: the system gives those to whoever connects, and who tries one where
+/// nobody listens yet may meet himself.
+fn free_address() -> std::io::Result<SocketAddr> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let tried = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (std::process::id().wrapping_mul(31).wrapping_add(tried) % 12_000) as u16;
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|listener| listener.local_addr()) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && tried < 10_000 => {}
+            result => return result,
+        }
+    }
+}
+
 /// What the server says on standard error, until it ends; logged at once, for a client whose server is gone ends too.
 fn said(pipe: ChildStderr) -> String {
     let mut text = String::new();
@@ -106,9 +121,7 @@ impl Server {
     /// [`exit_with_stdin`] and [`serve`].
     pub fn start(command: impl FnOnce(&str) -> Command) -> Result<Server> {
         let io = |source| Error::Io { path: "the RPC server".to_owned(), source };
-        // The system picks a free port; nobody else is likely to get it before the server does.
-        let address =
-            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).map_err(io)?.to_string();
+        let address = free_address().map_err(io)?.to_string();
         let mut command = command(&address);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(io)?;

@@ -23,7 +23,7 @@ struct Cli {
 enum Command {
     /// Lists the Vulkan devices and the limits that plans are made under (FBL_LIMITS clamps them).
     Doctor,
-    /// Measures what a device does at most, and keeps it for `plan --device present` and FBL_PROFILE=measured.
+    /// Measures what a device does at most, and keeps it for `plan --device measured`.
     Probe(probe::Arguments),
     /// Plans a training step of a model: what moves, what does not, what memory it takes, and why.
     Plan(plan::Arguments),

@@ -31,7 +31,7 @@ pub enum Target {
         /// Storage and policy.
         options: PlanOptions,
         /// What the machine does, for the presets that are one.
-        profile: Option<Profile>,
+        profile: Option<Box<Profile>>,
     },
 }
 
@@ -44,10 +44,10 @@ impl Target {
         }
         if name == MEASURED {
             let gpu = Gpu::open(0, &GpuOptions::from_env()?)?;
-            let (limits, profile) = (gpu.limits().clone(), Some(probe::kept(&gpu)?));
+            let (limits, profile) = (gpu.limits().clone(), Some(probe::kept(&gpu)?.into()));
             return Ok(Self::Limits { limits, options: plan, profile });
         }
-        let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.clone());
+        let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.clone()).map(Box::new);
         let clamp = LimitsClamp::parse(name).map_err(|e| {
             format!("--device: {e}, {PRESENT:?} for this machine's, or {MEASURED:?} for it as it was probed")
         })?;
@@ -61,7 +61,7 @@ impl Target {
         match self {
             Self::Present(engine) => Ok(Box::new(|graph| Ok(engine.plan(graph)?))),
             Self::Limits { limits, options, profile } => {
-                let mut planner = Planner::new(limits, *options, profile.as_ref().map(|profile| (selector, profile)));
+                let mut planner = Planner::new(limits, *options, profile.as_deref().map(|profile| (selector, profile)));
                 Ok(Box::new(move |graph| {
                     graph.verify()?;
                     Ok(planner.plan(graph, &UpperBound(limits))?)
@@ -97,7 +97,8 @@ impl Target {
         match self {
             Self::Present(engine) => Ok(engine.recompute(graph, budget)?),
             Self::Limits { limits, options, profile } => {
-                let (footprint, selection) = (&UpperBound(limits), profile.as_ref().map(|profile| (selector, profile)));
+                let (footprint, selection) =
+                    (&UpperBound(limits), profile.as_deref().map(|profile| (selector, profile)));
                 let recompute = Recompute { limits, options: *options, footprint, selection };
                 Ok(match budget {
                     Some(Budget(bytes)) => recompute.within(graph, bytes)?,
@@ -162,7 +163,7 @@ impl Target {
     pub fn profile(&self) -> Option<&Profile> {
         match self {
             Self::Present(_) => None,
-            Self::Limits { profile, .. } => profile.as_ref(),
+            Self::Limits { profile, .. } => profile.as_deref(),
         }
     }
 

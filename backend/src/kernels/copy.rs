@@ -7,6 +7,8 @@ use crate::graph::{Form, Shape, TILE_SLOTS, elements};
 
 pub(super) const WRAP: u32 = 16;
 pub(super) const RENUMBER: u32 = 17;
+/// Of a write by ids, the row that the output begins with.
+pub(super) const FIRST_ROW: u32 = 18;
 const BEFORE: u32 = 16;
 const BLOCKS_RENUMBER: u32 = 16;
 
@@ -66,7 +68,7 @@ fn by_blocks(call: Call<'_>, shader: &'static str, reshaped: Option<Operand>) ->
 }
 
 /// The input as a view of the output's shape that a kernel takes.
-fn in_shape_of(input: &Operand, output: &Operand) -> Option<Operand> {
+pub(super) fn in_shape_of(input: &Operand, output: &Operand) -> Option<Operand> {
     let view = match input.shape() == output.shape() {
         true => input.view.clone(),
         false => input.view.reshape(&output.shape()).ok()?,
@@ -82,8 +84,9 @@ pub(super) fn repeat(call: Call<'_>) -> Result<Lowered, Refusal> {
 
 pub(super) fn pad(call: Call<'_>, before: Shape) -> Result<Lowered, Refusal> {
     let mut builder = call.dispatch("pad")?;
-    for (axis, elements) in (BEFORE..).zip(before) {
-        builder = builder.set(axis, elements);
+    for ((id, elements), first) in (BEFORE..).zip(before).zip(call.span.first) {
+        // A piece may begin behind the box's first element: the shader counts modulo 2^32.
+        builder = builder.set(id, elements.wrapping_sub(first));
     }
     Ok(builder.texels(call.output)?.into())
 }

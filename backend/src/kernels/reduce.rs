@@ -2,7 +2,7 @@
 //! `count_total`, `cumsum`, `group_stats`, `group_norm`.
 
 use super::dispatch::Builder;
-use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch};
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch};
 use crate::graph::{DType, elements, rows};
 use crate::layout::{Axis, Digit, Layout};
 
@@ -24,50 +24,79 @@ pub(super) fn mean(call: Call<'_>) -> Result<Lowered, Refusal> {
 /// One sum for each row, then theirs.
 pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
     let x = &call.inputs[0];
-    let [n0, n1, n2, n3] = x.shape();
-    let count = rows(&x.shape());
-    let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
-    let layout = texel_per_row([n1, n2, n3]);
-    let sums = Operand::scratch(DType::F32, &layout);
+    let [elements, ..] = x.shape();
+    let (scratch, sums) = partials(DType::F32, x)?;
     let per_row = call
         .builder("row_sums")?
         .operand(Arg::Input(0), x, Access::Read)?
         .operand(Arg::Scratch(0), &sums, Access::Write)?
         .set_f32(FACTOR, 1.0)
-        .rows(&sums, n0)?;
-    // The same texels, numbered along one axis.
-    let sums = Operand::scratch(DType::F32, &texel_per_row([count, 1, 1]));
-    let total = Builder::new("sum_rows", call.limits)
-        .operand(Arg::Scratch(0), &sums, Access::Read)?
-        .operand(Arg::Output, call.output, Access::Write)?
-        .set_f32(FACTOR, 1.0)
-        .single(call.output, count)?;
-    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::F32, layout }] })
+        .rows(&sums, elements)?;
+    let total = sum_total(&call, Arg::Scratch(0), rows(&x.shape()))?;
+    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![scratch] })
+}
+
+/// The sum of the sums of so many rows.
+pub(super) fn sum_total(call: &Call<'_>, arg: Arg, count: u64) -> Result<Dispatch, Refusal> {
+    total(call, "sum_rows", (arg, DType::F32), count, |builder| builder.set_f32(FACTOR, 1.0))
 }
 
 /// One count for each row, then their sum.
 pub(super) fn count_equal(call: Call<'_>) -> Result<Lowered, Refusal> {
-    let (a, b) = (&call.inputs[0], &call.inputs[1]);
-    let [n0, n1, n2, n3] = a.shape();
-    let count = elements(&a.shape());
+    let a = &call.inputs[0];
+    if call.span.partial {
+        return Ok(counts(&call, Arg::Output, call.output)?.into());
+    }
+    let (scratch, partials) = partials(DType::I32, a)?;
+    let per_row = counts(&call, Arg::Scratch(0), &partials)?;
+    let total = count_total(&call, Arg::Scratch(0), rows(&a.shape()))?;
+    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![scratch] })
+}
+
+fn counts(call: &Call<'_>, arg: Arg, partials: &Operand) -> Result<Dispatch, Refusal> {
+    let a = &call.inputs[0];
+    call.builder("count_equal")?
+        .operand(Arg::Input(0), a, Access::Read)?
+        .operand(Arg::Input(1), &call.inputs[1], Access::Read)?
+        .operand(arg, partials, Access::Write)?
+        .rows(partials, a.shape()[0])
+}
+
+/// The sum of the counts of so many rows.
+pub(super) fn count_total(call: &Call<'_>, arg: Arg, count: u64) -> Result<Dispatch, Refusal> {
+    let elements = elements(&call.inputs[0].shape());
+    if elements > u64::from(u32::MAX) {
+        return Err(Refusal(format!("{}: {elements} elements are counted in 32 bits", Arg::Input(0))));
+    }
+    total(call, "count_total", (arg, DType::I32), count, |builder| builder)
+}
+
+/// Where a dispatch leaves a value of each row of `x`: the temporary, and the operand that shows it as rows of one element.
+pub(super) fn partials(dtype: DType, x: &Operand) -> Result<(Scratch, Operand), Refusal> {
+    let [_, n1, n2, n3] = x.shape();
+    let count = rows(&x.shape());
     if count > u64::from(u32::MAX) {
-        return Err(Refusal(format!("{}: {count} elements are counted in 32 bits", Arg::Input(0))));
+        return Err(Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))));
     }
     let layout = texel_per_row([n1, n2, n3]);
-    let counts = Operand::scratch(DType::I32, &layout);
-    let per_row = call
-        .builder("count_equal")?
-        .operand(Arg::Input(0), a, Access::Read)?
-        .operand(Arg::Input(1), b, Access::Read)?
-        .operand(Arg::Scratch(0), &counts, Access::Write)?
-        .rows(&counts, n0)?;
-    let rows = n1 * n2 * n3;
-    let counts = Operand::scratch(DType::I32, &texel_per_row([rows, 1, 1]));
-    let total = Builder::new("count_total", call.limits)
-        .operand(Arg::Scratch(0), &counts, Access::Read)?
-        .operand(Arg::Output, call.output, Access::Write)?
-        .single(call.output, rows)?;
-    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::I32, layout }] })
+    let partials = Operand::scratch(dtype, &layout);
+    Ok((Scratch { dtype, layout }, partials))
+}
+
+/// The dispatch that sums the values of so many rows: their texels, numbered along one axis.
+pub(super) fn total<'a>(
+    call: &Call<'a>,
+    shader: &'static str,
+    (arg, dtype): (Arg, DType),
+    count: u64,
+    with: impl FnOnce(Builder<'a>) -> Builder<'a>,
+) -> Result<Dispatch, Refusal> {
+    let count = u32::try_from(count).map_err(|_| Refusal(format!("{arg}: {count} rows exceed 32 bits")))?;
+    let partials = Operand::scratch(dtype, &texel_per_row([count, 1, 1]));
+    let builder = Builder::new(shader, call.limits)
+        .operand(arg, &partials, Access::Read)?
+        .operand(Arg::Output, call.output, Access::Write)?;
+    with(builder).single(call.output, count)
 }
 
 pub(super) fn cumsum(call: Call<'_>) -> Result<Lowered, Refusal> {

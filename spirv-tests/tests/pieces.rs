@@ -16,15 +16,8 @@ const SUM: &str = r#"{"max_storage_buffer_range": 16384, "max_bound_bytes": 3276
 const GROUPS: &str = r#"{"max_workgroup_count": [4, 3, 2]}"#;
 
 /// Ops whose result is one vector of two kinds of elements, or which add to elements from anywhere, or count from the first one.
-const UNCUT: [&str; 7] = [
-    "ARANGE",
-    "COL2IM_1D",
-    "GATED_DELTA_NET",
-    "GATED_LINEAR_ATTN",
-    "RWKV_WKV6",
-    "RWKV_WKV7",
-    "SSM_SCAN",
-];
+const UNCUT: [&str; 7] =
+    ["ARANGE", "COL2IM_1D", "GATED_DELTA_NET", "GATED_LINEAR_ATTN", "RWKV_WKV6", "RWKV_WKV7", "SSM_SCAN"];
 
 fn clamped(clamp: &str) -> VulkanDevice {
     let clamp = LimitsClamp::parse(clamp).expect("a clamp");
@@ -134,9 +127,9 @@ fn attentions() -> Vec<Case> {
     let mut s = Setup::new();
     let inputs = vec![
         s.f32([32, 9, 24, 1], Fill::Floats(2.0)),
-        s.f32([32, 21, 4, 1], Fill::Floats(2.0)),
-        s.f32([24, 21, 8, 1], Fill::Floats(2.0)),
-        s.input(DType::F16, [21, 11, 3, 1], mask(21, 33)),
+        s.f32([32, 21, 3, 1], Fill::Floats(2.0)),
+        s.f32([24, 21, 6, 1], Fill::Floats(2.0)),
+        s.input(DType::F16, [21, 11, 2, 1], mask(21, 22)),
         s.f32([24, 1, 1, 1], Fill::Floats(3.0)),
     ];
     let sloped = FlashAttn { max_bias: 8.0, sinks: true, ..MASKED };
@@ -184,16 +177,16 @@ fn windows() -> Vec<Case> {
     let pool = Pool { kind: PoolKind::Max, extent: [3, 2], stride: [2, 3], pad: [1, 1] };
     let line = Pool { kind: PoolKind::Average, extent: [4, 1], stride: [3, 1], pad: [2, 0] };
     vec![
-        integers(Op::Im2Col { window: uneven, plane: true }, &[[3, 2, 3, 1], [9, 7, 3, 25]]),
+        integers(Op::Im2Col { window: uneven, plane: true }, &[[3, 2, 3, 1], [9, 7, 3, 24]]),
         integers(Op::Im2Col { window: uneven, plane: true }, &[[3, 3, 2, 1], [20, 21, 2, 1]]),
         integers(Op::Im2Col { window: uneven, plane: false }, &[[3, 5, 1, 1], [30, 5, 31, 1]]),
-        integers(Op::Im2Col3d { window: uneven, channels: 2 }, &[[3, 2, 2, 4], [7, 5, 4, 24]]),
+        integers(Op::Im2Col3d { window: uneven, channels: 2 }, &[[3, 2, 2, 4], [7, 5, 6, 24]]),
         to(Op::Im2ColBack { window: uneven, plane: true }, &[[18, 5, 9, 12], [3, 2, 3, 1]], [9, 7, 3, 12]),
         integers(Op::Conv2d(uneven), &[[3, 2, 2, 40], [9, 7, 2, 9]]),
         integers(Op::Conv2d(padded), &[[3, 3, 1, 1], [8, 100, 1, 1]]),
         integers(Op::Conv2dDw(uneven), &[[3, 3, 1, 40], [9, 7, 40, 3]]),
         integers(Op::Conv3d { window: uneven, channels: 2 }, &[[3, 2, 2, 6], [8, 5, 4, 48]]),
-        integers(Op::ConvTranspose1d { stride: 2 }, &[[5, 403, 4, 1], [7, 4, 1, 1]]),
+        integers(Op::ConvTranspose1d { stride: 2 }, &[[5, 403, 1, 1], [7, 1, 1, 1]]),
         integers(Op::ConvTranspose2d { stride: 2 }, &[[3, 4, 5, 3], [4, 3, 3, 25]]),
         to(Op::Pool2d(pool), &[[11, 8, 3, 30]], [6, 3, 3, 30]),
         to(Op::Pool2dBack(pool), &[[6, 3, 3, 30], [11, 8, 3, 30]], [11, 8, 3, 30]),
@@ -218,7 +211,7 @@ fn values_at_other_places() {
         to(Op::PadReflect { before: 3 }, &[[13, 300, 1, 1]], [18, 300, 1, 1]),
         floats(Op::Roll { shift: [2, 0, 3, 0] }, &[[9, 5, 7, 30]]),
         floats(Op::DiagMaskInf { past: 5 }, &[[60, 300, 1, 1]]),
-        floats(Op::Tri(Triangle::Lower), &[[130, 131, 1, 1]]),
+        floats(Op::Tri(Triangle::Lower), &[[131, 131, 1, 1]]),
         floats(Op::Diag, &[[101, 1, 1, 1]]),
         to(upscale, &[[3, 4, 5, 12]], [6, 8, 10, 24]),
         to(Op::Repeat, &[[7, 3, 1, 1]], [7, 900, 1, 1]),
@@ -254,8 +247,7 @@ fn rows_and_their_heads() {
     let sections = Rope { mode: RopeMode::Multi, sections: [3, 2, 4, 1], ..plain };
     for (rope, shape, positions) in [(plain, [33, 3, 50, 1], 50), (sections, [33, 3, 48, 2], 4 * 48)] {
         let mut s = Setup::new();
-        let inputs =
-            vec![s.f32(shape, Fill::Floats(2.0)), s.input(DType::I32, [positions, 1, 1, 1], Fill::Ids(2048))];
+        let inputs = vec![s.f32(shape, Fill::Floats(2.0)), s.input(DType::I32, [positions, 1, 1, 1], Fill::Ids(2048))];
         all.push(s.case(format!("{:?} {shape:?}", rope.mode), Op::Rope(rope), inputs));
     }
     assert_in_pieces(RANGE, all);
@@ -281,14 +273,14 @@ fn sums_of_all() {
 #[test]
 fn channels_streams_and_columns() {
     let mut all = vec![
-        integers(Op::SsmConv, &[[12, 300, 2, 1], [4, 300, 1, 1]]),
+        integers(Op::SsmConv, &[[12, 40, 30, 1], [4, 40, 1, 1]]),
         floats(Op::Dsv4HcComb { eps: 1e-3, iterations: 2 }, &[[24, 300, 1, 1], [3, 1, 1, 1], [24, 1, 1, 1]]),
         floats(Op::Dsv4HcPre { scale: 0.5, gated: true }, &[[9, 4, 150, 1], [9, 4, 150, 1]]),
         floats(Op::Dsv4HcPost, &[[9, 150, 1, 1], [9, 4, 150, 1], [4, 150, 1, 1], [4, 4, 150, 1]]),
     ];
     let mut s = Setup::new();
-    let triangle = (0..7 * 7 * 60).map(|i| if i % 7 == i / 7 % 7 { 1.5 } else { 0.125 }).collect();
-    let inputs = vec![s.f32([7, 7, 2, 30], Fill::Given(triangle)), s.f32([5, 7, 2, 30], Fill::Floats(1.0))];
+    let triangle = (0..7 * 7 * 200).map(|i| if i % 7 == i / 7 % 7 { 1.5 } else { 0.125 }).collect();
+    let inputs = vec![s.f32([7, 7, 2, 100], Fill::Given(triangle)), s.f32([5, 7, 2, 100], Fill::Floats(1.0))];
     all.push(s.case("many", Op::SolveTri, inputs));
     let mut s = Setup::new();
     let inputs = vec![

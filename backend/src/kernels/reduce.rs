@@ -93,9 +93,11 @@ pub(super) fn total<'a>(
 ) -> Result<Dispatch, Refusal> {
     let count = u32::try_from(count).map_err(|_| Refusal(format!("{arg}: {count} rows exceed 32 bits")))?;
     let partials = Operand::scratch(dtype, &texel_per_row([count, 1, 1]));
-    let builder = Builder::new(shader, call.limits)
-        .operand(arg, &partials, Access::Read)?
-        .operand(Arg::Output, call.output, Access::Write)?;
+    let builder = Builder::new(shader, call.limits).operand(arg, &partials, Access::Read)?.operand(
+        Arg::Output,
+        call.output,
+        Access::Write,
+    )?;
     with(builder).single(call.output, count)
 }
 

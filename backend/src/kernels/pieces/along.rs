@@ -166,7 +166,9 @@ fn rows(op: &Op, inputs: &[Shape], output: &Shape) -> Option<Vec<Row>> {
         Op::Diag | Op::DiagMaskInf { .. } | Op::DiagMaskZero { .. } | Op::Tri(_) => each(SAME),
         Op::Fill { .. } => Vec::new(),
         Op::TimestepEmbedding { .. } => vec![[No, Same(0), No, No]],
-        Op::SetRows(_) => vec![[Same(0), No, Same(2), Same(3)], [Same(0), No, Same(2), Same(3)], [All, No, Turns(1), Turns(2)]],
+        Op::SetRows(_) => {
+            vec![[Same(0), No, Same(2), Same(3)], [Same(0), No, Same(2), Same(3)], [All, No, Turns(1), Turns(2)]]
+        }
         Op::GetRows => vec![[Same(0), All, Same(2), Same(3)], [All, Same(0), Same(1), Same(2)]],
         Op::GetRowsBack => vec![[Same(0), All, No, No], ALL],
         Op::AddId => vec![SAME, [Same(0), All, All, All], [All, Same(0), Same(1), Same(2)]],
@@ -192,7 +194,10 @@ fn rows(op: &Op, inputs: &[Shape], output: &Shape) -> Option<Vec<Row>> {
         ],
         Op::Dsv4HcComb { .. } => vec![[No, No, Same(1), No], ALL, ALL],
         Op::Dsv4HcPre { gated, .. } => {
-            vec![[Same(0), Same(2), No, No], [if gated { Same(0) } else { All }, if gated { Same(2) } else { Same(1) }, No, No]]
+            vec![
+                [Same(0), Same(2), No, No],
+                [if gated { Same(0) } else { All }, if gated { Same(2) } else { Same(1) }, No, No],
+            ]
         }
         Op::Dsv4HcPost => {
             let rows = [

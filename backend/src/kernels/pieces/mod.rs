@@ -239,12 +239,10 @@ impl Piece<'_> {
     /// The op on a range of an axis of the output, and of axes of the inputs.
     fn range(&self, along: &[With], axis: usize, range: &Range<u32>) -> Option<Self> {
         let n = self.output.shape()[axis];
-        let inputs = self.inputs.iter().zip(along).map(|(input, with)| {
-            match with.need(&input.shape(), n, range)? {
-                Need::All => Some(input.clone()),
-                Need::Range(axis, range) => sliced(input, axis, &range),
-                Need::FourTimes(n, range) => four_times(input, n, &range),
-            }
+        let inputs = self.inputs.iter().zip(along).map(|(input, with)| match with.need(&input.shape(), n, range)? {
+            Need::All => Some(input.clone()),
+            Need::Range(axis, range) => sliced(input, axis, &range),
+            Need::FourTimes(n, range) => four_times(input, n, &range),
         });
         let output = sliced(&self.output, axis, range)?;
         let span = self.span.from(axis, range.start);

@@ -37,7 +37,7 @@ impl Piece<'_> {
             _ => {
                 let shape = window.shape();
                 let strides = linear_strides(&shape).map(|stride| u32::try_from(stride).unwrap_or(u32::MAX));
-                let inputs = [&[window.clone()], &self.inputs[1..]].concat();
+                let inputs = [std::slice::from_ref(&window), &self.inputs[1..]].concat();
                 (Op::SetRows(Inset { shape, strides, offset: 0 }), inputs, vec![base, part, Arg::Input(2)])
             }
         };
@@ -60,7 +60,14 @@ impl Piece<'_> {
             let output = sliced(&self.output, axis, &(start..end))?;
             let writable = output.dtype.is_quantized() || output.check_writable(Arg::Output).is_ok();
             let span = Span::all(&output);
-            writable.then(|| Self { op: Op::Copy, inputs: vec![input.clone()], names: vec![name], output, span, ..*self })
+            writable.then(|| Self {
+                op: Op::Copy,
+                inputs: vec![input.clone()],
+                names: vec![name],
+                output,
+                span,
+                ..*self
+            })
         });
         copies.collect()
     }

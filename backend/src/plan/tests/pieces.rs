@@ -81,11 +81,13 @@ fn pieces_of_a_table_do_not_wait() {
     let rows = graph.node("rows", Op::GetRows, vec![graph.whole(table), graph.whole(ids)]).unwrap();
     graph.keep(rows);
     let plan = small(&graph).unwrap();
-    assert!(plan.steps.len() >= 16, "{} pieces of 225 KiB", plan.steps.len());
+    assert!(plan.steps.len() >= 15, "{} pieces of 225 KiB", plan.steps.len());
     assert!(!plan.steps[0].beside && plan.steps[1..].iter().all(|piece| piece.beside && !piece.barrier));
     let mut rows: Vec<_> = plan.steps.iter().map(|piece| bound(&plan, piece, 0)).collect();
     rows.sort_by_key(|rows| rows.start);
-    assert!(rows[0].start == 0 && rows.windows(2).all(|pair| pair[0].end <= pair[1].start + 3), "{rows:?}");
+    let height = plan.slots[plan.steps[0].args[0].0].home.height;
+    assert!(rows[0].start == 0 && rows.iter().any(|rows| rows.end == height));
+    assert!(rows.windows(2).all(|pair| pair[1].start <= pair[0].end), "no row is left out: {rows:?}");
 }
 
 /// The cache is bound in ranges of its rows, whichever of them the ids name.

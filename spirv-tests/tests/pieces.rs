@@ -205,9 +205,8 @@ fn values_at_other_places() {
     let all = [
         floats(Op::Concat { axis: 1 }, &[[11, 300, 1, 1], [11, 301, 1, 1]]),
         floats(Op::Concat { axis: 2 }, &[[11, 5, 32, 1], [11, 5, 70, 1]]),
-        to(Op::Pad { before: [1, 2, 0, 0] }, &[[9, 5, 30, 4]], [12, 9, 30, 4]),
-        to(Op::Pad { before: [0, 77, 0, 0] }, &[[9, 301, 1, 1]], [9, 900, 1, 1]),
-        to(Op::PadCircular { before: [0, 77, 0, 0] }, &[[9, 301, 1, 1]], [9, 900, 1, 1]),
+        to(Op::Pad { before: [1, 2, 0, 0] }, &[[9, 5, 32, 4]], [12, 9, 32, 4]),
+        to(Op::PadCircular { before: [1, 2, 0, 0] }, &[[9, 5, 32, 4]], [12, 9, 32, 4]),
         to(Op::PadReflect { before: 3 }, &[[13, 300, 1, 1]], [18, 300, 1, 1]),
         floats(Op::Roll { shift: [2, 0, 3, 0] }, &[[9, 5, 7, 30]]),
         floats(Op::DiagMaskInf { past: 5 }, &[[60, 300, 1, 1]]),

@@ -84,9 +84,8 @@ pub(super) fn repeat(call: Call<'_>) -> Result<Lowered, Refusal> {
 
 pub(super) fn pad(call: Call<'_>, before: Shape) -> Result<Lowered, Refusal> {
     let mut builder = call.dispatch("pad")?;
-    for ((id, elements), first) in (BEFORE..).zip(before).zip(call.span.first) {
-        // A piece may begin behind the box's first element: the shader counts modulo 2^32.
-        builder = builder.set(id, elements.wrapping_sub(first));
+    for (axis, elements) in (BEFORE..).zip(before) {
+        builder = builder.set(axis, elements);
     }
     Ok(builder.texels(call.output)?.into())
 }

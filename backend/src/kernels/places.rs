@@ -46,9 +46,8 @@ fn concat_blocks(call: Call<'_>, axis: usize) -> Result<Lowered, Refusal> {
 /// Element i of the output is element `i - before` of the input, round its ends.
 pub(super) fn circular(call: Call<'_>, before: [i64; 4]) -> Result<Lowered, Refusal> {
     let mut builder = call.dispatch("move")?.set(MIRRORED, 0);
-    let along = before.into_iter().zip(call.span.first).zip(call.inputs[0].shape());
-    for (id, ((before, first), extent)) in (SHIFT..).zip(along) {
-        builder = builder.set(id, (i64::from(first) - before).rem_euclid(extent.into()) as u32);
+    for ((id, before), extent) in (SHIFT..).zip(before).zip(call.inputs[0].shape()) {
+        builder = builder.set(id, (-before).rem_euclid(extent.into()) as u32);
     }
     Ok(builder.texels(call.output)?.into())
 }

@@ -26,8 +26,8 @@ fn with_axes(op: &Op, order: [usize; 4]) -> Option<Op> {
     }
 }
 
-/// Op, operands and output with the lanes of the output on axis 0, where they are elsewhere and the op allows it; and which axis each was.
-pub(super) fn turned(op: &Op, inputs: &[Operand], output: &Operand) -> Option<(Op, Vec<Operand>, Operand, [usize; 4])> {
+/// Op, operands and output with the lanes of the output on axis 0, where they are elsewhere and the op allows it.
+pub(super) fn turned(op: &Op, inputs: &[Operand], output: &Operand) -> Option<(Op, Vec<Operand>, Operand)> {
     let lanes = output.view.lane_axis(output.dtype.lanes()).ok()?.filter(|&axis| axis > 0)?;
     let mut order = [0, 1, 2, 3];
     order[..=lanes].rotate_right(1);
@@ -38,5 +38,5 @@ pub(super) fn turned(op: &Op, inputs: &[Operand], output: &Operand) -> Option<(O
         return None;
     }
     let inputs = inputs.iter().map(turned).collect::<Option<Vec<_>>>()?;
-    Some((with_axes(op, order)?, inputs, turned(output)?, order))
+    Some((with_axes(op, order)?, inputs, turned(output)?))
 }

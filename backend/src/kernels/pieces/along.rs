@@ -104,8 +104,8 @@ fn rows(op: &Op, inputs: &[Shape], output: &Shape) -> Option<Vec<Row>> {
     let each = |row: Row| vec![row; inputs.len()];
     let first = |row: Row, rest: Row| (0..inputs.len()).map(|i| if i == 0 { row } else { rest }).collect();
     let last = |row: Row, rest: Row| (0..inputs.len()).map(|i| if i + 1 < inputs.len() { row } else { rest }).collect();
-    let moved = |moved: &dyn Fn(usize) -> bool, otherwise: With| {
-        vec![std::array::from_fn(|axis| if moved(axis) { otherwise } else { Same(axis) })]
+    let unmoved = |is_unmoved: &dyn Fn(usize) -> bool| {
+        vec![std::array::from_fn(|axis| if is_unmoved(axis) { Same(axis) } else { No })]
     };
     Some(match *op {
         Op::MulMat => vec![[Same(1), All, Shared(2), Shared(3)], [All, Same(1), Shared(2), Shared(3)]],
@@ -155,10 +155,9 @@ fn rows(op: &Op, inputs: &[Shape], output: &Shape) -> Option<Vec<Row>> {
             rows.truncate(inputs.len());
             rows
         }
-        Op::RepeatBack => moved(&|axis| inputs[0][axis] != output[axis], No),
-        Op::Pad { .. } => moved(&|axis| inputs[0][axis] != output[axis], All),
-        Op::PadCircular { .. } => moved(&|axis| inputs[0][axis] != output[axis], All),
-        Op::Roll { shift } => moved(&|axis| shift[axis] != 0, All),
+        Op::RepeatBack => unmoved(&|axis| inputs[0][axis] == output[axis]),
+        Op::Pad { .. } | Op::PadCircular { .. } => unmoved(&|axis| inputs[0][axis] == output[axis]),
+        Op::Roll { shift } => unmoved(&|axis| shift[axis] == 0),
         Op::Upscale { .. } => {
             let shared = |axis: usize| if output[axis].is_multiple_of(inputs[0][axis]) { Shared(axis) } else { No };
             vec![[No, No, shared(2), shared(3)]]

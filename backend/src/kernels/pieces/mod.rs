@@ -166,8 +166,7 @@ impl Piece<'_> {
     fn uncut(&self, inputs: &[Operand], output: &Operand) -> Result<Lowered, Refusal> {
         let Self { ref op, span, limits, .. } = *self;
         match turned::turned(op, inputs, output) {
-            Some((op, inputs, output, order)) => {
-                let span = span.permuted(order);
+            Some((op, inputs, output)) => {
                 by_family(&op, Call { inputs: &inputs, output: &output, tail: None, span, limits })
             }
             None => by_family(op, Call { inputs, output, tail: None, span, limits }),

@@ -38,10 +38,4 @@ impl Span {
         let (first, all) = self.picked.unwrap_or((0, count));
         Self { picked: Some((first + start, all)), ..self }
     }
-
-    /// The same with the axes in another order: new axis k is old axis `order[k]`.
-    pub(super) fn permuted(self, order: [usize; 4]) -> Self {
-        let in_order = |shape: Shape| order.map(|axis| shape[axis]);
-        Self { first: in_order(self.first), whole: in_order(self.whole), ..self }
-    }
 }

@@ -287,7 +287,7 @@ fn refusals_name_operand_and_rule() {
     let groups = refusal(Op::Arange { start: 0.0, step: 1.0 }, &[], &long, &small);
     assert_eq!(
         groups,
-        "shader generate: 16 workgroups are more than a dispatch holds; ARANGE is not cut in pieces that fit"
+        "shader generate: 64 workgroups are more than a dispatch holds; ARANGE is not cut in pieces that fit"
     );
 }
 

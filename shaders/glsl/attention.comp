@@ -30,6 +30,8 @@ layout(constant_id = 17) const float SOFTCAP = 0.0;
 // ALiBi: the exponent of a head's slope falls by so much per head, for the first of them; the others have odd multiples of half of it.
 layout(constant_id = 18) const float SLOPE_STEP = 0.0;
 layout(constant_id = 19) const uint SLOPE_HEADS = 1u;
+// The head of the whole that head 0 of a piece is.
+layout(constant_id = 20) const uint FIRST_HEAD = 0u;
 #endif
 
 #define OPERAND Q
@@ -100,10 +102,11 @@ bool all_hidden(vec4 v) {
 }
 
 #ifdef MASK
-float slope(uint head) {
+float slope(uint of_piece) {
     if (SLOPE_STEP == 0.0) {
         return 1.0;
     }
+    uint head = FIRST_HEAD + of_piece;
     return head < SLOPE_HEADS ? exp2(SLOPE_STEP * float(head + 1u))
                               : exp2(0.5 * SLOPE_STEP * float(2u * (head - SLOPE_HEADS) + 1u));
 }

@@ -51,6 +51,7 @@ use std::ops::Range;
 
 use dispatch::Builder;
 use epilogue::Tail;
+use pieces::Span;
 use rotate::Turn;
 
 use crate::device::Limits;
@@ -302,7 +303,7 @@ pub fn lower_fused(
     check(&fused.op, first, output)?;
     let turn = |rotation| Turn::new(rotation, turned, own + second.len(), output);
     let tail = Tail::new(&fused.epilogue, extras, fused.rotation.map(turn).transpose()?, output)?;
-    let call = Call { inputs: first, output, tail, limits };
+    let call = Call { inputs: first, output, tail, span: Span::all(output), limits };
     let lowered = match fused.second {
         None => by_family(&fused.op, call),
         Some(product) => {
@@ -345,6 +346,8 @@ struct Call<'a> {
     output: &'a Operand,
     /// What is done to the result before it is stored.
     tail: Option<Tail<'a>>,
+    /// Where in the whole op this is.
+    span: Span,
     limits: &'a Limits,
 }
 
@@ -378,6 +381,15 @@ impl<'a> Call<'a> {
 }
 
 impl Lowered {
+    /// Calls its inputs by other names.
+    fn rename(&mut self, name: impl Fn(usize) -> Arg) {
+        for (arg, _) in self.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {
+            if let Arg::Input(i) = *arg {
+                *arg = name(i);
+            }
+        }
+    }
+
     /// Adds what runs afterwards, with temporaries of its own.
     fn append(&mut self, mut after: Self) {
         for (arg, _) in after.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {

@@ -1,10 +1,9 @@
 //! Cross entropy and its gradient: shaders `cross_entropy`, `sum_rows`, `cross_entropy_back`.
 
-use super::reduce::{partials, total};
+use super::reduce::{partials, sum_total};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal};
 use crate::graph::{DType, rows};
 
-const FACTOR: u32 = 16;
 /// Rows of the whole.
 const ROWS: u32 = 16;
 
@@ -31,7 +30,7 @@ fn losses(call: &Call<'_>, arg: Arg, partials: &Operand) -> Result<Dispatch, Ref
 
 /// The mean of the losses of so many rows.
 pub(super) fn cross_entropy_total(call: &Call<'_>, arg: Arg, count: u64) -> Result<Dispatch, Refusal> {
-    total(call, "sum_rows", (arg, DType::F32), 1, count, |builder| builder.set_f32(FACTOR, -1.0 / count as f32))
+    sum_total(call, arg, 1, count, -1.0 / count as f32)
 }
 
 pub(super) fn cross_entropy_back(call: Call<'_>) -> Result<Lowered, Refusal> {

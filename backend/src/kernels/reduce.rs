@@ -16,7 +16,7 @@ const CHANNELS: u32 = 17;
 /// One sum for each row, times a factor.
 pub(super) fn sum_rows(call: Call<'_>, factor: f32) -> Result<Lowered, Refusal> {
     let elements = call.inputs[0].shape()[0];
-    Ok(call.dispatch("row_sums")?.set_f32(FACTOR, factor).rows(call.output, elements)?.into())
+    Ok(call.dispatch("row_sums")?.set_f32(FACTOR, factor).set(PAIRS, 0).rows(call.output, elements)?.into())
 }
 
 pub(super) fn mean(call: Call<'_>) -> Result<Lowered, Refusal> {
@@ -32,7 +32,7 @@ pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
     }
     let (scratch, partials) = partials(DType::F32, PAIR, x)?;
     let per_row = pairs(&call, Arg::Scratch(0), &partials)?;
-    let total = sum_total(&call, Arg::Scratch(0), rows(&x.shape()))?;
+    let total = sum_total(&call, Arg::Scratch(0), PAIR, rows(&x.shape()), 1.0)?;
     Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![scratch] })
 }
 
@@ -41,13 +41,15 @@ fn pairs(call: &Call<'_>, arg: Arg, partials: &Operand) -> Result<Dispatch, Refu
     call.builder("row_sums")?
         .operand(Arg::Input(0), x, Access::Read)?
         .operand(arg, partials, Access::Write)?
+        .set_f32(FACTOR, 1.0)
         .set(PAIRS, 1)
         .rows(partials, x.shape()[0])
 }
 
-/// The sum of the sums of so many rows.
-pub(super) fn sum_total(call: &Call<'_>, arg: Arg, count: u64) -> Result<Dispatch, Refusal> {
-    total(call, "sum_rows", (arg, DType::F32), PAIR, count, |builder| builder.set_f32(FACTOR, 1.0).set(PAIRS, 1))
+/// The sum of the sums of so many rows, times a factor. A row has one value, or [`PAIR`].
+pub(super) fn sum_total(call: &Call<'_>, arg: Arg, values: u32, count: u64, factor: f32) -> Result<Dispatch, Refusal> {
+    let pairs = u32::from(values == PAIR);
+    total(call, "sum_rows", (arg, DType::F32), values, count, |b| b.set_f32(FACTOR, factor).set(PAIRS, pairs))
 }
 
 /// One count for each row, then their sum.
@@ -93,7 +95,7 @@ pub(super) fn partials(dtype: DType, values: u32, x: &Operand) -> Result<(Scratc
 }
 
 /// The dispatch that sums the values of so many rows: their texels, numbered along one axis.
-pub(super) fn total<'a>(
+fn total<'a>(
     call: &Call<'a>,
     shader: &'static str,
     (arg, dtype): (Arg, DType),

@@ -91,7 +91,7 @@ impl Piece<'_> {
         let call = Call { inputs, output, tail: None, span: self.span, limits };
         let count = rows(&inputs[0].shape());
         let total: Lowered = match op {
-            Op::Sum => reduce::sum_total(&call, behind, count),
+            Op::Sum => reduce::sum_total(&call, behind, values, count, 1.0),
             Op::CountEqual => reduce::count_total(&call, behind, count),
             _ => loss::cross_entropy_total(&call, behind, count),
         }?

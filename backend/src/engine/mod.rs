@@ -40,8 +40,10 @@ pub struct EngineOptions {
 /// the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttentionChoice {
-    /// Replaced by attention in one sweep wherever nobody else reads its weights: [`replace_attention`].
+    /// [`AttentionChoice::Fused`] but on processors, which spend more on sharing tiles than they save.
     #[default]
+    Auto,
+    /// Replaced by attention in one sweep wherever nobody else reads its weights: [`replace_attention`].
     Fused,
     /// Computed as it is written.
     Unfused,
@@ -52,9 +54,10 @@ impl std::str::FromStr for AttentionChoice {
 
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
+            "auto" => Ok(Self::Auto),
             "fused" => Ok(Self::Fused),
             "unfused" => Ok(Self::Unfused),
-            _ => Err(format!("attention '{s}' is not one of fused, unfused")),
+            _ => Err(format!("attention '{s}' is not one of auto, fused, unfused")),
         }
     }
 }
@@ -290,9 +293,14 @@ impl Engine {
     /// The graph with its attention as the options say.
     fn with_attention<'g>(&self, graph: &'g Graph) -> (Cow<'g, Graph>, Attention) {
         let EngineOptions { plan: PlanOptions { policy, .. }, attention, .. } = self.options;
-        match attention {
-            AttentionChoice::Fused if policy == Policy::Full => replace_attention(graph, self.limits()),
-            _ => (Cow::Borrowed(graph), Attention::default()),
+        let replaces = match attention {
+            AttentionChoice::Auto => !self.limits().is_processor(),
+            AttentionChoice::Fused => true,
+            AttentionChoice::Unfused => false,
+        };
+        match replaces && policy == Policy::Full {
+            true => replace_attention(graph, self.limits()),
+            false => (Cow::Borrowed(graph), Attention::default()),
         }
     }
 

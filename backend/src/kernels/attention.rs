@@ -174,8 +174,7 @@ fn sweep(
     for i in 0..if attention.mask { 4 } else { 3 } {
         builder = builder.operand(Arg::Input(i), &call.inputs[i], Access::Read)?;
     }
-    let FlashAttn { scale, softcap, max_bias, .. } = *attention;
-    let mut builder = builder
+    let builder = builder
         .operand(arg, output, Access::Write)?
         .set(LANES, lanes)
         .set(FOURS, fours)
@@ -183,19 +182,33 @@ fn sweep(
         .set(SLOTS, slots)
         .set(PARTS, parts)
         .set(TILES, tiles)
-        .set(HEADS, heads)
-        .set_f32(SCALE, if softcap == 0.0 { scale } else { scale / softcap })
-        .set_f32(SOFTCAP, softcap);
+        .set(HEADS, heads);
+    // Logarithms lie behind the heads, which pieces then have all of.
+    let (of_whole, first) = match attention.logs {
+        true => (call.inputs[0].shape()[2], 0),
+        false => (call.span.whole[1], call.span.first[1]),
+    };
+    let mut builder = scores(builder, attention, of_whole);
     if attention.mask {
-        let half = 1 << call.span.whole[1].ilog2();
-        builder = builder.set_f32(SLOPE_STEP, -max_bias.max(0.0) / half as f32).set(SLOPE_HEADS, half);
-        builder = builder.set(FIRST_HEAD, call.span.first[1]);
+        builder = builder.set(FIRST_HEAD, first);
     }
     let [_, p1, p2, p3] = output.padded();
     let rows = u64::from(p2) * u64::from(heads);
     let blocks = u32::try_from(rows.div_ceil(4 * u64::from(fours)));
     let blocks = blocks.map_err(|_| Refusal(format!("{}: {rows} rows are too many", Arg::Input(0))))?;
     builder.workgroups(lanes * fours, [blocks, p1.div_ceil(heads), p3])
+}
+
+/// What scores are made of, by the constants that all shaders of attention have in common.
+pub(super) fn scores<'a>(builder: Builder<'a>, attention: &FlashAttn, heads: u32) -> Builder<'a> {
+    let FlashAttn { scale, softcap, max_bias, mask, .. } = *attention;
+    let builder =
+        builder.set_f32(SCALE, if softcap == 0.0 { scale } else { scale / softcap }).set_f32(SOFTCAP, softcap);
+    if !mask {
+        return builder;
+    }
+    let half = 1 << heads.ilog2();
+    builder.set_f32(SLOPE_STEP, -max_bias.max(0.0) / half as f32).set(SLOPE_HEADS, half)
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {

@@ -2,6 +2,7 @@
 
 mod addressing;
 mod attention;
+mod attention_back;
 mod constants;
 mod convolution;
 mod copy;
@@ -36,6 +37,7 @@ mod turned;
 mod words;
 
 pub use addressing::Addressing;
+pub(crate) use attention_back::trains as trains_attention;
 pub use constants::Constants;
 pub use dispatch::most_operands;
 pub(crate) use elementwise::code as step;
@@ -206,6 +208,8 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::Gated(_) => functions::function(call, op),
         Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
         Op::FlashAttn(ref attention) => attention::flash_attn(call, attention),
+        Op::FlashAttnBackQ(ref attention) => attention_back::queries(call, attention),
+        Op::FlashAttnBackKv(ref attention) => attention_back::keys_values(call, attention),
         Op::MulMatId => experts::mul_mat_id(call),
         Op::Binary(_)
         | Op::Scale { .. }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
-use fblayout::engine::{Engine, EngineOptions};
+use fblayout::engine::{AttentionChoice, Engine, EngineOptions};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{
     Budget, Change, ChangeError, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten,
@@ -39,7 +39,9 @@ impl Target {
     /// The device of that name: `present`, `measured`, a preset, or limits as JSON. `FBL_LIMITS` clamps the device present alone.
     pub fn find(name: &str, plan: PlanOptions) -> Result<Self, Box<dyn std::error::Error>> {
         if name == PRESENT {
-            let options = EngineOptions { plan, ..EngineOptions::from_env()? };
+            // Steps are told by the nodes of the graph as it is written.
+            let attention = AttentionChoice::Unfused;
+            let options = EngineOptions { plan, attention, ..EngineOptions::from_env()? };
             return Ok(Self::Present(Engine::open(0, &options)?));
         }
         if name == MEASURED {

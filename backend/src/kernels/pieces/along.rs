@@ -118,6 +118,10 @@ fn rows(op: &Op, inputs: &[Shape], output: &Shape) -> Option<Vec<Row>> {
             let mut rows = vec![[No, Same(2), Same(1), Same(3)], keys, keys];
             rows.extend(attention.mask.then_some([No, Turns(2), Same(1), Turns(3)]));
             rows.extend(attention.sinks.then_some([No, Same(0), All, All]));
+            if attention.logs {
+                // These lie behind all heads.
+                rows.iter_mut().for_each(|row| row[1] = No);
+            }
             rows
         }
         Op::Copy if inputs[0] != *output => return None,

@@ -13,6 +13,7 @@ const MOST_PARTS: u32 = 64;
 /// The axis of every operand that an op sums over; nothing for ops that do not.
 fn summed_axes(op: &Op) -> Option<Vec<Option<usize>>> {
     match op {
+        Op::FlashAttn(attention) if attention.logs => None,
         Op::FlashAttn(attention) => {
             let mut axes = vec![None, Some(1), Some(1)];
             axes.extend(attention.mask.then_some(Some(0)));

@@ -35,11 +35,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether subgroups are no larger than a processor's vector registers.
-    pub fn is_processor(&self) -> bool {
-        (1..=8).contains(&self.subgroup_size)
-    }
-
     /// Values that drivers of recent GPUs report or exceed: what a plan for a preset assumes where nobody publishes a limit.
     pub const USUAL: Self = Self {
         max_image_2d: 16384,

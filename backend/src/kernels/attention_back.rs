@@ -155,7 +155,7 @@ mod tests {
                     let s = Schedule::choose(quads, &limits).unwrap();
                     assert_eq!(s.own * s.tile, 8 * s.size, "{s:?}");
                     assert_eq!(s.size / s.lanes * s.slots * 4, s.own, "{s:?}");
-                    assert!(s.lanes >= quads && s.slots <= 4 && s.size <= size && s.tile % 4 == 0, "{s:?}");
+                    assert!(s.lanes >= quads && s.slots <= 4 && s.size <= size && s.tile.is_multiple_of(4), "{s:?}");
                     assert_eq!(quads % s.chunk, 0, "{s:?}");
                     assert!(s.pool * QUAD_BYTES + OTHER_BYTES <= shared && s.own.max(s.tile) <= 64, "{s:?}");
                 }

@@ -106,7 +106,8 @@ fn tables_and_matrices_that_ids_pick() {
 
 /// Queries and keys of a cache of rows, where only ranges of keys are fewer rows, and by head.
 fn attentions() -> Vec<Case> {
-    const MASKED: FlashAttn = FlashAttn { scale: 0.125, max_bias: 0.0, softcap: 0.0, mask: true, sinks: false };
+    const MASKED: FlashAttn =
+        FlashAttn { scale: 0.125, max_bias: 0.0, softcap: 0.0, mask: true, sinks: false, logs: false };
     let (n, heads, keys, queries) = (64, 2, 203, 3);
     let mask = |keys: u32, queries: u32| {
         let row = move |row: u32| (0..keys).map(move |key| if key > row * 50 + 20 { f32::NEG_INFINITY } else { -0.5 });

@@ -1,6 +1,6 @@
 //! What does the machine really do? Micro-benchmarks fill a [`Profile`]; `fblayout probe` runs them and keeps what they find.
 //!
-//! [`profile`] asks a [`Machine`] for the times of small pieces of [`Work`] and concludes from them; the device is one machine, and a simulated
+//! `profile` asks a `Machine` for the times of small pieces of `Work` and concludes from them; the device is one machine, and a simulated
 //! one whose figures are known proves the conclusions.
 
 mod curve;

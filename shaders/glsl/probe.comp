@@ -18,12 +18,11 @@ layout(set = 0, binding = 0) readonly buffer Source {
     uvec4 source[];
 };
 layout(set = 0, binding = 1, rgba32ui) readonly uniform uimage2D source_image;
-layout(set = 0, binding = 2) buffer Sink {
-    uvec4 sink[];
-};
-layout(set = 0, binding = 4) readonly buffer Parameters {
+layout(set = 0, binding = 2) buffer Exchange {
     // Steps of every invocation, binary logarithms of the columns and rows of the region, texels from lane to lane.
-    uvec4 parameters[];
+    uvec4 parameters;
+    // Where results would go.
+    uvec4 sink;
 };
 
 uvec4 load(uint x, uint y, uint columns) {
@@ -37,6 +36,9 @@ uint scattered(uint n) {
     return n ^ (n >> 16);
 }
 
+// Unrolled, so that the loop costs little beside.
+const uint ROUNDS = 8u;
+
 // Eight chains, so that none waits for its own result.
 uvec4 arithmetic(uint steps, uint seed) {
     if (WORK == FMA) {
@@ -44,34 +46,38 @@ uvec4 arithmetic(uint steps, uint seed) {
         vec4 b = a + 0.5;
         float factor = 0.999 - a.x;
         for (uint i = 0u; i < steps; i++) {
-            a = fma(a, vec4(factor), vec4(0.25));
-            b = fma(b, vec4(factor), vec4(0.125));
+            for (uint j = 0u; j < ROUNDS; j++) {
+                a = fma(a, vec4(factor), vec4(0.25));
+                b = fma(b, vec4(factor), vec4(0.125));
+            }
         }
         return floatBitsToUint(a + b);
     }
     uvec4 a = uvec4(seed, seed + 1u, seed + 2u, seed + 3u) * 2654435761u;
     uvec4 b = a ^ 0x55555555u;
     for (uint i = 0u; i < steps; i++) {
-        if (WORK == ADD) {
-            // The other operand changes, so that steps do not fold into one.
-            a += b;
-            b += a;
-        } else if (WORK == MUL) {
-            a *= b;
-            b *= a;
-        } else {
-            uvec4 low;
-            umulExtended(a, b, a, low);
-            umulExtended(b, uvec4(0xfffffff1u), b, low);
+        for (uint j = 0u; j < ROUNDS; j++) {
+            if (WORK == ADD) {
+                // The other operand changes, so that steps do not fold into one.
+                a += b;
+                b += a;
+            } else if (WORK == MUL) {
+                a *= b;
+                b *= a;
+            } else {
+                uvec4 low;
+                umulExtended(a, b, a, low);
+                umulExtended(b, uvec4(0xfffffff1u), b, low);
+            }
         }
     }
     return a ^ b;
 }
 
 uvec4 loads(uint steps, uint group, uint lane) {
-    uint columns = parameters[0].y;
-    uint rows = parameters[0].z;
-    uint stride = parameters[0].w;
+    uint columns = parameters.y;
+    uint rows = parameters.z;
+    uint stride = parameters.w;
     uvec4 sum = uvec4(0u);
     for (uint i = 0u; i < steps; i++) {
         uint step = group * steps + i;
@@ -100,12 +106,12 @@ uvec4 loads(uint steps, uint group, uint lane) {
 }
 
 void main() {
-    uint steps = parameters[0].x;
+    uint steps = parameters.x;
     uint lane = gl_LocalInvocationIndex;
     uint group = gl_WorkGroupID.x;
     uvec4 result = WORK < STREAM ? arithmetic(steps, group * 64u + lane) : loads(steps, group, lane);
     // Never so, but no compiler knows.
     if (result == uvec4(0x9e3779b9u, 0x85ebca6bu, 0xc2b2ae35u, 0x27d4eb2fu)) {
-        sink[0] = result;
+        sink = result;
     }
 }

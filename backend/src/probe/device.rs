@@ -28,8 +28,8 @@ pub fn measure(gpu: &Arc<Gpu>) -> Result<Profile, Error> {
 
 struct Device {
     gpu: Arc<Gpu>,
-    parameters: Storage,
-    sink: Storage,
+    /// Parameters, and the texel that no result ever gets to.
+    exchange: Storage,
     /// A buffer and an image of the largest region, so that they are one size.
     regions: HashMap<StorageKind, Storage>,
     largest: u32,
@@ -56,13 +56,7 @@ impl Device {
             gpu.upload(&storage, bytemuck::cast_slice(&values))?;
             regions.insert(kind, storage);
         }
-        Ok(Self {
-            gpu: Arc::clone(gpu),
-            parameters: gpu.create_buffer(1, 1)?,
-            sink: gpu.create_buffer(1, 1)?,
-            regions,
-            largest,
-        })
+        Ok(Self { gpu: Arc::clone(gpu), exchange: gpu.create_buffer(2, 1)?, regions, largest })
     }
 
     fn pipeline(&self, work: u32, storage: StorageKind) -> Result<Arc<Pipeline>, Error> {
@@ -80,14 +74,13 @@ impl Device {
         [steps, stride]: [u32; 2],
     ) -> Result<Vec<f64>, Error> {
         let [columns, rows] = region;
-        self.gpu.upload(&self.parameters, bytemuck::cast_slice(&[steps, columns, rows, stride]))?;
+        self.gpu.upload(&self.exchange, bytemuck::cast_slice(&[steps, columns, rows, stride, 0, 0, 0, 0]))?;
         let (pipeline, operands) = (self.pipeline(work, kind)?, self.operands(kind));
         self.steps(Do::Dispatch { pipeline: &pipeline, operands: &operands, groups: [groups, 1, 1] })
     }
 
-    fn operands(&self, kind: StorageKind) -> [Operand<'_>; 3] {
-        let storages = [&self.regions[&kind], &self.sink, &self.parameters];
-        [0, 1, 2].map(|slot| Operand::new(slot, storages[slot as usize]))
+    fn operands(&self, kind: StorageKind) -> [Operand<'_>; 2] {
+        [Operand::new(0, &self.regions[&kind]), Operand::new(1, &self.exchange)]
     }
 
     fn steps(&self, work: Do<'_>) -> Result<Vec<f64>, Error> {
@@ -145,7 +138,7 @@ impl Machine for Device {
                 self.steps(Do::Copy { from: &from, to: &to })
             }
             Work::Dispatches { count, barriers } => {
-                self.gpu.upload(&self.parameters, bytemuck::cast_slice(&[0_u32; 4]))?;
+                self.gpu.upload(&self.exchange, bytemuck::cast_slice(&[0_u32; 8]))?;
                 let pipeline = self.pipeline(0, StorageKind::Buffer)?;
                 let operands = self.operands(StorageKind::Buffer);
                 let work = Do::Dispatch { pipeline: &pipeline, operands: &operands, groups: [1, 1, 1] };

@@ -52,8 +52,8 @@ enum Axis {
 
 /// Invocations of a workgroup.
 const GROUP: u32 = 64;
-/// Operations of an arithmetic step of one invocation.
-const OPERATIONS: u32 = 8;
+/// Operations of an arithmetic step of one invocation: eight rounds of eight.
+const OPERATIONS: u32 = 64;
 /// Bytes of a texel.
 const TEXEL: f64 = 16.0;
 /// Workgroups that fill any machine.

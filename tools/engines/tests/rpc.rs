@@ -2,6 +2,7 @@
 //! `libggml_fblayout.so` beside the program and a Vulkan device; `./x test` sees to both.
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use ggml_host::rpc::{Server, connect};
 use ggml_host::{
@@ -9,8 +10,12 @@ use ggml_host::{
     load_installed_backends, quantize,
 };
 
+/// One server at a time, see [`Server::start`].
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Runs `body` with two served devices and the CPU. Neither the plugin nor the validation layer may say anything in the server.
 fn with_server(body: impl FnOnce([Device; 2], Device)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // What the server says must be seen even where this process is ended by ggml, as it is where the server is gone.
     let _ = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("error")).try_init();
     forward_logs();

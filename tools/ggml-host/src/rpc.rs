@@ -119,6 +119,9 @@ pub struct Server {
 impl Server {
     /// Starts what `command` makes of an address on this machine, and waits until it listens there. The program is to call
     /// [`exit_with_stdin`] and [`serve`].
+    ///
+    /// Not while this process is connected to another server: ggml's sockets pass to processes that start meanwhile, and that server, which
+    /// has one client at a time, would wait for a connection that is never closed.
     pub fn start(command: impl FnOnce(&str) -> Command) -> Result<Server> {
         let io = |source| Error::Io { path: "the RPC server".to_owned(), source };
         let address = free_address().map_err(io)?.to_string();

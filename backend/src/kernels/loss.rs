@@ -1,22 +1,15 @@
 //! Cross entropy and its gradient: shaders `cross_entropy`, `sum_rows`, `cross_entropy_back`.
 
-use super::reduce::{partials, sum_total};
+use super::reduce::{by_rows, sum_total};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal};
-use crate::graph::{DType, rows};
+use crate::graph::DType;
 
 /// Rows of the whole.
 const ROWS: u32 = 16;
 
 /// One partial sum per row, then their sum.
 pub(super) fn cross_entropy(call: Call<'_>) -> Result<Lowered, Refusal> {
-    let x = &call.inputs[0];
-    if call.span.partial {
-        return Ok(losses(&call, Arg::Output, call.output)?.into());
-    }
-    let (scratch, partials) = partials(DType::F32, 1, x)?;
-    let per_row = losses(&call, Arg::Scratch(0), &partials)?;
-    let total = cross_entropy_total(&call, Arg::Scratch(0), rows(&x.shape()))?;
-    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![scratch] })
+    by_rows(&call, DType::F32, 1, losses, cross_entropy_total)
 }
 
 fn losses(call: &Call<'_>, arg: Arg, partials: &Operand) -> Result<Dispatch, Refusal> {

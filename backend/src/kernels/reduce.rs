@@ -26,13 +26,24 @@ pub(super) fn mean(call: Call<'_>) -> Result<Lowered, Refusal> {
 
 /// One sum for each row and what was rounded off of it, then theirs.
 pub(super) fn sum(call: Call<'_>) -> Result<Lowered, Refusal> {
-    let x = &call.inputs[0];
+    by_rows(&call, DType::F32, PAIR, pairs, |call, arg, count| sum_total(call, arg, PAIR, count, 1.0))
+}
+
+/// What `per_row` leaves of every row, then what `total` makes of so many rows; of a piece the rows alone.
+pub(super) fn by_rows(
+    call: &Call<'_>,
+    dtype: DType,
+    values: u32,
+    per_row: impl Fn(&Call<'_>, Arg, &Operand) -> Result<Dispatch, Refusal>,
+    total: impl Fn(&Call<'_>, Arg, u64) -> Result<Dispatch, Refusal>,
+) -> Result<Lowered, Refusal> {
     if call.span.partial {
-        return Ok(pairs(&call, Arg::Output, call.output)?.into());
+        return Ok(per_row(call, Arg::Output, call.output)?.into());
     }
-    let (scratch, partials) = partials(DType::F32, PAIR, x)?;
-    let per_row = pairs(&call, Arg::Scratch(0), &partials)?;
-    let total = sum_total(&call, Arg::Scratch(0), PAIR, rows(&x.shape()), 1.0)?;
+    let x = &call.inputs[0];
+    let (scratch, partials) = partials(dtype, values, x)?;
+    let per_row = per_row(call, Arg::Scratch(0), &partials)?;
+    let total = total(call, Arg::Scratch(0), rows(&x.shape()))?;
     Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![scratch] })
 }
 
@@ -54,14 +65,7 @@ pub(super) fn sum_total(call: &Call<'_>, arg: Arg, values: u32, count: u64, fact
 
 /// One count for each row, then their sum.
 pub(super) fn count_equal(call: Call<'_>) -> Result<Lowered, Refusal> {
-    let a = &call.inputs[0];
-    if call.span.partial {
-        return Ok(counts(&call, Arg::Output, call.output)?.into());
-    }
-    let (scratch, partials) = partials(DType::I32, 1, a)?;
-    let per_row = counts(&call, Arg::Scratch(0), &partials)?;
-    let total = count_total(&call, Arg::Scratch(0), rows(&a.shape()))?;
-    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![scratch] })
+    by_rows(&call, DType::I32, 1, counts, count_total)
 }
 
 fn counts(call: &Call<'_>, arg: Arg, partials: &Operand) -> Result<Dispatch, Refusal> {

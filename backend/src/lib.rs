@@ -4,8 +4,10 @@
 
 pub mod device;
 pub mod engine;
+mod file;
 pub mod graph;
 pub mod kernels;
 pub mod layout;
 pub mod plan;
+pub mod probe;
 pub mod vulkan;

@@ -93,6 +93,33 @@ fn the_pipeline_cache_drops_the_least_recently_used() {
 }
 
 #[test]
+fn many_pipelines_are_each_built_once_and_kept_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = GpuOptions { cache_folder: Some(folder.path().to_owned()), ..options() };
+    let file = || std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).next();
+    let all = |gpu: &Arc<Gpu>| {
+        let storage = gpu.create_buffer(8, 4).unwrap();
+        let constants: Vec<_> = [1, 2, 1, 3, 2].map(|bias| affine_constants(&storage, &storage, 1, bias)).into();
+        let shader = affine();
+        let wanted: Vec<_> = constants.iter().map(|constants| (&shader, &**constants)).collect();
+        let pipelines = gpu.pipelines(&wanted).unwrap();
+        assert_eq!(gpu.cached_pipelines(), 3);
+        for (i, j) in [(0, 2), (1, 4)] {
+            assert!(Arc::ptr_eq(&pipelines[i], &pipelines[j]));
+        }
+        let refused = gpu.pipelines(&[(&shader, &constants[0]), (&shader, &[(16, 4), (16, 5)])]).unwrap_err();
+        assert!(matches!(refused, Error::Pipeline { .. }), "{refused}");
+    };
+    with_gpu(&options, all);
+    let kept = file().expect("a file of this device");
+    with_gpu(&options, all);
+    std::fs::write(&kept, b"no pipelines at all, but more bytes than the head of a file has").unwrap();
+    with_gpu(&options, all);
+    // A folder that cannot be written costs nothing but the file.
+    with_gpu(&GpuOptions { cache_folder: Some(kept), ..options }, all);
+}
+
+#[test]
 fn constants_are_a_set_and_unknown_ids_do_not_count() {
     with_gpu(&options(), |gpu| {
         let one = gpu.pipeline(&affine(), &[(16, 4), (17, 2)]).unwrap();

@@ -27,9 +27,10 @@ layout(constant_id = 9) const uint HEADS = 1u;
 layout(constant_id = 16) const float SCALE = 1.0;
 layout(constant_id = 17) const float SOFTCAP = 0.0;
 #ifdef MASK
-// ALiBi: the exponent of a head's slope falls by so much per head, for the first of them; the others have odd multiples of half of it.
 layout(constant_id = 18) const float SLOPE_STEP = 0.0;
 layout(constant_id = 19) const uint SLOPE_HEADS = 1u;
+// The head of the whole that head 0 of a piece is.
+layout(constant_id = 20) const uint FIRST_HEAD = 0u;
 #endif
 
 #define OPERAND Q
@@ -69,7 +70,12 @@ layout(constant_id = 19) const uint SLOPE_HEADS = 1u;
 #include "operand.glsl"
 #endif
 
+#include "attention_logs.glsl"
+#include "attention_slope.glsl"
 #include "elementwise.glsl"
+
+// Whether the result keeps the logarithms of its sums of weights behind its heads.
+#define LOGS (PARTS == 0u && D_n1 > Q_n2)
 
 // Marks a key that a row does not see, and is less than every score.
 const float HIDDEN = -3.4028235e38;
@@ -98,16 +104,6 @@ bool row_inside(uint r) {
 bool all_hidden(vec4 v) {
     return all(lessThanEqual(v, vec4(HIDDEN)));
 }
-
-#ifdef MASK
-float slope(uint head) {
-    if (SLOPE_STEP == 0.0) {
-        return 1.0;
-    }
-    return head < SLOPE_HEADS ? exp2(SLOPE_STEP * float(head + 1u))
-                              : exp2(0.5 * SLOPE_STEP * float(2u * (head - SLOPE_HEADS) + 1u));
-}
-#endif
 
 // What is added to the scores of a key, HIDDEN where a row does not see it.
 vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
@@ -152,7 +148,7 @@ void main() {
     vec4 slopes = vec4(1.0);
 #ifdef MASK
     [[unroll]] for (uint r = 0u; r < 4u; r++) {
-        slopes[r] = slope(row_head(r));
+        slopes[r] = slope(FIRST_HEAD + row_head(r));
     }
 #endif
     if (inside) {
@@ -252,8 +248,17 @@ void main() {
         }
         uint c = lane + i / 4u * LANES;
         bool summed = PARTS == 0u || c < quads_v;
-        if (summed && D_covers(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z)) {
+        bool is_log = LOGS && holds_log(c, row_head(i % 4u), Q_n2, quads_v);
+        if (summed && !is_log && D_covers(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z)) {
             D_store4(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z, factor[i % 4u] * y);
+        }
+    }
+    for (uint r = lane; LOGS && r < 4u; r += LANES) {
+        uint c = log_quad(row_head(r), quads_v);
+        uint head = log_head(row_head(r), Q_n2, quads_v);
+        if (row_head(r) < Q_n2 && D_covers(c, head, row_query(r), gl_WorkGroupID.z)) {
+            float log_total = total[r] > 0.0 ? greatest[r] + log(total[r]) : 0.0;
+            D_store4(c, head, row_query(r), gl_WorkGroupID.z, vec4(log_total, 0.0, 0.0, 0.0));
         }
     }
     for (uint r = lane; PARTS > 0u && r < 4u; r += LANES) {

@@ -12,6 +12,9 @@
 #include "operand.glsl"
 
 #ifdef BY_ROWS
+// The row of the whole that row 0 of a piece of the output is.
+layout(constant_id = 18) const uint FIRST_ROW = 0u;
+
 #define OPERAND B
 #define SLOT 1
 #define ACCESS READ
@@ -103,7 +106,7 @@ void main() {
     uint row = p.i1;
     bool inside = D_inside(row, p.i2, p.i3);
 #ifdef BY_ROWS
-    row = uint(B_loadi(p.i1, p.i2 % B_n1, p.i3 % B_n2, 0u));
+    row = uint(B_loadi(p.i1, p.i2 % B_n1, p.i3 % B_n2, 0u)) - FIRST_ROW;
     inside = true;
     if (row >= D_n1) {
         return;

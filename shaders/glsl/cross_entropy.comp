@@ -1,4 +1,4 @@
-// Cross entropy of one row, sum of labels * log_softmax(x), with A = x, B = labels. D is [1, rows]: one texel per row.
+// Cross entropy of one row, sum of labels * log_softmax(x), with A = x, B = labels. D has one texel per row.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
@@ -43,6 +43,6 @@ void main() {
     }
     total = rows_sum(total);
     if (inside && rows_column() == 0u) {
-        D_store4(0u, p.i1 + A_n1 * (p.i2 + A_n2 * p.i3), 0u, 0u, vec4(total));
+        D_store4(0u, p.i1, p.i2, p.i3, vec4(total));
     }
 }

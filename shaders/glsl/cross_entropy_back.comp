@@ -24,6 +24,9 @@
 #define ACCESS WRITE
 #include "operand.glsl"
 
+// Rows of the whole that this is, or is a piece of.
+layout(constant_id = 16) const uint ROWS = 1u;
+
 const uint QUADS = (D_n0 + 3u) / 4u;
 
 void main() {
@@ -35,7 +38,7 @@ void main() {
     }
     acc = logsum_join(acc);
     float factor = acc.s > 0.0 ? 1.0 / acc.s : 0.0;
-    float scale = A_load(0u, 0u, 0u, 0u) / float(D_n1 * D_n2 * D_n3);
+    float scale = A_load(0u, 0u, 0u, 0u) / float(ROWS);
 
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;

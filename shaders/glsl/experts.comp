@@ -5,6 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 
 #include "grid.glsl"
+#include "picked.glsl"
 
 // A power of two that divides the workgroup.
 layout(constant_id = 9) const uint LANES = 1u;
@@ -57,10 +58,12 @@ void main() {
     Position p = grid_position(index / TILE_ROWS, BOX_C, index % TILE_ROWS);
     bool covered = index < BOX_C * BOX_1 * BOX_2 * BOX_3;
     vec4 sum = vec4(0.0);
+    // Padding has the id of no matrix.
+    uint id = 0xFFFFFFFFu;
     if (covered && 4u * p.c < D_n0 && D_inside(p.i1, p.i2, p.i3)) {
-        uint expert = uint(I_loadi(p.i1, p.i2, 0u, 0u));
-        if (expert < A_n2) {
-            sum = product(p.c, expert, p.i1 % B_n1, p.i2, lane);
+        id = uint(I_loadi(p.i1, p.i2, 0u, 0u));
+        if (id - FIRST < A_n2) {
+            sum = product(p.c, id - FIRST, p.i1 % B_n1, p.i2, lane);
         }
     }
     partial[self] = sum;
@@ -71,7 +74,7 @@ void main() {
         }
         barrier();
     }
-    if (covered && lane == 0u) {
+    if (covered && lane == 0u && picked_here(id, A_n2)) {
         D_store4(p.c, p.i1, p.i2, p.i3, partial[self]);
     }
 }

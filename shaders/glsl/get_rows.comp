@@ -4,6 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 
 #include "texels.glsl"
+#include "picked.glsl"
 
 #define OPERAND A
 #define SLOT 0
@@ -26,12 +27,16 @@ void main() {
     if (!texel_position(p)) {
         return;
     }
-    bool picked = false;
-    uint row = 0u;
+    // Padding has the id of no row.
+    uint id = 0xFFFFFFFFu;
     if (4u * p.c < D_n0 && D_inside(p.i1, p.i2, p.i3)) {
-        row = uint(B_loadi(p.i1, p.i2, p.i3, 0u));
-        picked = row < A_n1;
+        id = uint(B_loadi(p.i1, p.i2, p.i3, 0u));
     }
+    if (!picked_here(id, A_n1)) {
+        return;
+    }
+    uint row = id - FIRST;
+    bool picked = row < A_n1;
     if (D_dtype == DTYPE_I32) {
         D_store4i(p.c, p.i1, p.i2, p.i3, picked ? A_load4i(p.c, row, p.i2, p.i3) : ivec4(0));
     } else {

@@ -20,6 +20,9 @@
 #define ACCESS WRITE
 #include "operand.glsl"
 
+// The row of the whole that row 0 of a piece is.
+layout(constant_id = 16) const uint FIRST_ROW = 0u;
+
 void main() {
     Position p;
     if (!texel_position(p)) {
@@ -28,7 +31,7 @@ void main() {
     vec4 total = vec4(0.0);
     if (4u * p.c < D_n0 && D_inside(p.i1, p.i2, p.i3)) {
         for (uint first = 0u; first < B_n0; first += 4u) {
-            bvec4 named = equal(B_load4i(first / 4u, 0u, 0u, 0u), ivec4(int(p.i1)));
+            bvec4 named = equal(B_load4i(first / 4u, 0u, 0u, 0u), ivec4(int(FIRST_ROW + p.i1)));
             // Most output rows have no name among any four ids.
             if (any(named)) {
                 for (uint k = 0u; k < 4u; k++) {

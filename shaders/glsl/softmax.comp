@@ -47,9 +47,12 @@ layout(constant_id = 17) const uint WRAP = 0u;
 // ALiBi: heads of the first series of slopes, and the exponent from each of them to the next; 0 for no slopes.
 layout(constant_id = 18) const uint HEADS = 1u;
 layout(constant_id = 19) const float DECAY = 0.0;
+// The head of the whole that head 0 of a piece is.
+layout(constant_id = 20) const uint FIRST_HEAD = 0u;
 
 // Factor on the mask of a head.
-float slope(uint head) {
+float slope(uint of_piece) {
+    uint head = FIRST_HEAD + of_piece;
     return DECAY == 0.0 ? 1.0 : exp2(DECAY * (head < HEADS ? float(head + 1u) : float(head - HEADS) + 0.5));
 }
 #endif

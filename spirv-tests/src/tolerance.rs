@@ -6,6 +6,7 @@
 //! as `1 / inversesqrt`, exp `3 + 2 |x|` ULP, log 3 ULP or 2^-21 between 0.5 and 2. Subnormal results may be flushed.
 
 mod attention;
+mod attention_back;
 mod blocks;
 mod functions;
 mod mixing;
@@ -75,6 +76,8 @@ pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array])
         Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1]),
         Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
         Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out),
+        Op::FlashAttnBackQ(attention) => attention_back::queries(attention, inputs, out),
+        Op::FlashAttnBackKv(attention) => attention_back::keys_values(attention, inputs, out),
         Op::Binary(kind) => binary(*kind, inputs, out),
         &Op::Scale { scale, bias } => {
             inputs[0].map(|x| 2.0 * U * ((x * f64::from(scale)).abs() + f64::from(bias).abs()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fblayout::device::{LimitsClamp, Profile};
-use fblayout::engine::{Engine, EngineOptions, Program, Tensor};
+use fblayout::engine::{AttentionChoice, Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{Plan, PlanOptions, Selector, StorageChoice};
 
@@ -43,6 +43,8 @@ impl VulkanDevice {
     }
 
     fn open_as(options: &EngineOptions) -> Result<Self, String> {
+        // Tests run what GPUs run.
+        let options = &EngineOptions { attention: AttentionChoice::Fused, ..options.clone() };
         Ok(Self { engine: Engine::open(0, options).map_err(|e| e.to_string())?, options: options.plan })
     }
 

@@ -1,4 +1,4 @@
-//! Every shader module serves some case.
+//! Every shader module serves some case, but for the one of the micro-benchmarks (`fblayout probe`), which computes nothing.
 
 use std::collections::BTreeSet;
 
@@ -34,6 +34,6 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
         }
     }
-    let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
+    let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name) && *name != "probe").collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");
 }

@@ -11,8 +11,10 @@ use fblayout_spirv_tests::{Case, Fill, STORAGES, Setup, VulkanDevice, cases, che
 const PRESETS: [&str; 4] = ["vulkan-minimum", "adreno-830", "mali-g715", "amd-wave64"];
 
 /// Ops whose shaders bind more than the four operands that Vulkan promises, and cannot do with fewer.
-const MANY_OPERANDS: [&str; 8] = [
+const MANY_OPERANDS: [&str; 10] = [
     "DSV4_HC_POST",
+    "FLASH_ATTN_BACK_KV",
+    "FLASH_ATTN_BACK_Q",
     "FLASH_ATTN_EXT",
     "GATED_DELTA_NET",
     "GATED_LINEAR_ATTN",

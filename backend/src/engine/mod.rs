@@ -14,7 +14,8 @@ use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
 use crate::plan::{
-    self, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten, Selector, Size,
+    self, Attention, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Rewritten,
+    Selector, Size, replace_attention,
 };
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
@@ -31,16 +32,44 @@ pub struct EngineOptions {
     pub budget: Option<Budget>,
     /// How programs are recorded.
     pub tape: TapeOptions,
+    /// What is done with attention that a graph trains as products and a softmax.
+    pub attention: AttentionChoice,
+}
+
+/// What becomes of attention that a graph trains as products and a softmax, where layouts are treated by [`Policy::Full`]: results are
+/// the same but for rounding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AttentionChoice {
+    /// Computed as it is written.
+    #[default]
+    Unfused,
+    /// Replaced by attention in one sweep wherever nobody else reads its weights: [`replace_attention`]. Scores of all pairs need no memory
+    /// then. lavapipe takes 3 to 20 times as long; no GPU was measured yet.
+    Fused,
+}
+
+impl std::str::FromStr for AttentionChoice {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "fused" => Ok(Self::Fused),
+            "unfused" => Ok(Self::Unfused),
+            _ => Err(format!("attention '{s}' is not one of fused, unfused")),
+        }
+    }
 }
 
 impl EngineOptions {
-    /// Options from `FBL_STORAGE`, `FBL_POLICY`, `FBL_PROFILE`, `FBL_SELECTOR` and `FBL_BUDGET`, and those of [`GpuOptions::from_env`].
+    /// Options from `FBL_STORAGE`, `FBL_POLICY`, `FBL_PROFILE`, `FBL_SELECTOR`, `FBL_BUDGET` and
+    /// `FBL_ATTENTION`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
         let storage = from_var("FBL_STORAGE")?.unwrap_or_default();
         let policy = from_var("FBL_POLICY")?.unwrap_or_default();
         let plan = PlanOptions { storage, policy, ..PlanOptions::default() };
         let selection = selection(from_var("FBL_PROFILE")?, from_var("FBL_SELECTOR")?)?;
         let budget = from_var("FBL_BUDGET")?;
+        let attention = from_var("FBL_ATTENTION")?.unwrap_or_default();
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
         if gpu.validation == Validation::Sync {
@@ -49,7 +78,7 @@ impl EngineOptions {
             // It takes all that a dispatch binds for written, and pieces of an op write parts of one storage.
             tape.pieces_in_order = true;
         }
-        Ok(Self { gpu, plan, selection, budget, tape })
+        Ok(Self { gpu, plan, selection, budget, tape, attention })
     }
 }
 
@@ -190,8 +219,8 @@ impl Engine {
         Ok(plan::supports(graph, &options.gpu.limits(adapter), options.plan)?)
     }
 
-    /// What [`Engine::compile`] would do with this graph. Where values are recomputed, steps name nodes of the graph that
-    /// [`Engine::recompute`] gives.
+    /// What [`Engine::compile`] would do with this graph. Steps name nodes of the graph as it is run: that of
+    /// [`replace_attention`], and where values are recomputed that of [`Engine::recompute`].
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
         Ok(self.planned(graph)?.1)
     }
@@ -199,6 +228,13 @@ impl Engine {
     /// The graph rewritten so that a program takes no more than a budget, or, without one, the least that is found.
     pub fn recompute(&self, graph: &Graph, budget: Option<Budget>) -> Result<Rewritten, Error> {
         graph.verify()?;
+        let (graph, attention) = self.with_attention(graph);
+        let mut rewritten = self.recomputed(&graph, budget)?;
+        rewritten.plan.report.attention = attention;
+        Ok(rewritten)
+    }
+
+    fn recomputed(&self, graph: &Graph, budget: Option<Budget>) -> Result<Rewritten, Error> {
         let EngineOptions { plan, selection, .. } = self.options;
         let recompute =
             Recompute { limits: self.limits(), options: plan, footprint: &DeviceMemory(&self.gpu), selection };
@@ -233,11 +269,39 @@ impl Engine {
 
     /// The graph as it is run, with its plan.
     fn planned<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {
+        graph.verify()?;
+        let (replaced, mut report) = self.with_attention(graph);
+        let (graph, mut plan) = match replaced {
+            Cow::Borrowed(graph) => self.planned_as_written(graph)?,
+            Cow::Owned(replaced) => match self.planned_as_written(&replaced) {
+                Ok((Cow::Owned(recomputed), plan)) => (Cow::Owned(recomputed), plan),
+                Ok((Cow::Borrowed(_), plan)) => (Cow::Owned(replaced), plan),
+                // What can be planned as it is written is planned.
+                Err(why) => {
+                    report.replaced = 0;
+                    report.refused.push(format!("any: {why}"));
+                    self.planned_as_written(graph)?
+                }
+            },
+        };
+        plan.report.attention = report;
+        Ok((graph, plan))
+    }
+
+    /// The graph with its attention as the options say.
+    fn with_attention<'g>(&self, graph: &'g Graph) -> (Cow<'g, Graph>, Attention) {
+        let EngineOptions { plan: PlanOptions { policy, .. }, attention, .. } = self.options;
+        match attention == AttentionChoice::Fused && policy == Policy::Full {
+            true => replace_attention(graph, self.limits()),
+            false => (Cow::Borrowed(graph), Attention::default()),
+        }
+    }
+
+    fn planned_as_written<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {
         if self.options.budget.is_some() {
-            let Rewritten { graph, plan, .. } = self.recompute(graph, self.options.budget)?;
+            let Rewritten { graph, plan, .. } = self.recomputed(graph, self.options.budget)?;
             return Ok((Cow::Owned(graph), plan));
         }
-        graph.verify()?;
         // What a planner knows is right even where another thread broke off in the midst of it.
         let mut planner = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
         Ok((Cow::Borrowed(graph), planner.plan(graph, &DeviceMemory(&self.gpu))?))

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use fblayout_shaders::Shader;
+
 use crate::graph::{Graph, Kind, ValueId};
 use crate::kernels::StorageKind;
 use crate::plan::{self, Owner, Plan};
-use crate::vulkan::{Arena, Gpu, Operand, Pipeline, Step, Storage, Tape, TapeOptions, Work};
+use crate::vulkan::{Arena, Gpu, Operand, Step, Storage, Tape, TapeOptions, Work};
 
 use super::{Error, Tensor};
 
@@ -50,7 +52,8 @@ impl Program {
             });
         }
 
-        let pipelines = plan.steps.iter().map(|s| pipeline(gpu, s)).collect::<Result<Vec<_>, _>>()?;
+        let wanted: Vec<_> = plan.steps.iter().map(|step| (shader(step), &*step.constants)).collect();
+        let pipelines = gpu.pipelines(&wanted)?;
         let operands: Vec<Vec<Operand<'_>>> = plan
             .steps
             .iter()
@@ -111,9 +114,8 @@ fn operand<'a>(step: &plan::Step, slot: u32, storage: &'a Storage) -> Operand<'a
     Operand { rows: rows.map(|(_, rows)| rows.clone()), ..Operand::new(slot, storage) }
 }
 
-fn pipeline(gpu: &Gpu, step: &plan::Step) -> Result<Arc<Pipeline>, Error> {
-    let shader = fblayout_shaders::get(step.shader).expect("kernels name shaders that exist");
-    Ok(gpu.pipeline(shader, &step.constants)?)
+fn shader(step: &plan::Step) -> &'static Shader {
+    fblayout_shaders::get(step.shader).expect("kernels name shaders that exist")
 }
 
 /// Every external value of the graph with a tensor of its dtype and shape.

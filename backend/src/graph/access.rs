@@ -78,6 +78,15 @@ pub(super) fn flash_attn(inputs: &[Shape], _: &Shape) -> Vec<Access> {
     accesses
 }
 
+/// Operands q, k, v, perhaps a mask, what an earlier pass left and dy: rows of all, and all rows of keys or of queries.
+pub(super) fn flash_attn_back(inputs: &[Shape], _: &Shape) -> Vec<Access> {
+    let along = |axes: [usize; 2]| Access::Along(Axes::of(|a| axes.contains(&a)));
+    let mut accesses = vec![Access::Elsewhere; inputs.len() + 1];
+    accesses[..3].fill(along([0, 1]));
+    accesses[inputs.len() - 2..].copy_from_slice(&[along([0, 2]), along([0, 2]), Access::Own]);
+    accesses
+}
+
 /// Operands a, b, ids; the matrix is looked up.
 pub(super) fn mul_mat_id(_: &[Shape], _: &Shape) -> Vec<Access> {
     let row = Access::Along(Axes::of(|a| a == 0));

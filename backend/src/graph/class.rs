@@ -137,7 +137,8 @@ mod tests {
 
     const ADD: Op = Op::Binary(Binary::Add);
     const MUL: Op = Op::Binary(Binary::Mul);
-    const ATTENTION: FlashAttn = FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
+    const ATTENTION: FlashAttn =
+        FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false, logs: false };
     const ROPE: Rope = Rope::plain(RopeMode::Neox, 8, 64, 1e4);
 
     /// Every op with operands, their output, and the class that the theory gives it.
@@ -154,7 +155,7 @@ mod tests {
             (Op::MulMat, vec![matrix(8, 5), x], Desc::f32([5, 6, 4, 1]), "FTD-D"),
             (Op::MulMat, vec![weight, matrix(32, 3)], matrix(5, 3), "FTD-D"),
             (Op::OutProd, vec![matrix(5, 6), x], Desc::f32([5, 8, 4, 1]), "FTD-D"),
-            (Op::FlashAttn(ATTENTION), vec![x, matrix(8, 3), matrix(5, 3)], Desc::f32([5, 4, 6, 1]), "FTI-C"),
+            (Op::FlashAttn(ATTENTION), vec![x, matrix(8, 3), matrix(8, 3)], Desc::f32([8, 4, 6, 1]), "FTD-D"),
             (
                 Op::MulMatId,
                 vec![Desc::f32([8, 5, 3, 1]), Desc::f32([8, 1, 4, 1]), ids2(2, 4)],

@@ -25,6 +25,8 @@ pub enum Kind {
     External,
     /// Computed by one node of the graph; its memory is the plan's to place.
     Computed,
+    /// Left behind by a rewrite: no node computes or reads it.
+    Dropped,
 }
 
 /// A tensor of the graph.
@@ -239,7 +241,7 @@ impl Graph {
         for (i, operand) in node.inputs.iter().enumerate() {
             let fail = |rule: String| GraphError::Node { node: node.name.clone(), rule: format!("operand {i} {rule}") };
             let value = self.value(operand.value).ok_or_else(|| fail("is no value of the graph".into()))?;
-            if value.kind == Kind::Computed && writer[operand.value.index()].is_none() {
+            if value.kind != Kind::External && writer[operand.value.index()].is_none() {
                 return Err(self.unordered(at, i));
             }
             let window = Desc { dtype: value.dtype, shape: operand.shape };

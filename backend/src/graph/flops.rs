@@ -9,6 +9,8 @@ pub(super) enum Work {
     Product,
     /// The products of attention: each query with each key, and with each value.
     Attention,
+    /// The products of its gradients: scores and the values' gradients again, and one more product each.
+    AttentionBack,
     /// A product for every id.
     Experts,
     /// This many operations for every element of the largest operand; a transcendental function counts as one.
@@ -23,12 +25,22 @@ pub fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
     match (op.row().work, inputs) {
         // Each element of b meets each of the m values it is multiplied with.
         (Work::Product, [_, b, ..]) => 2 * elements(&b.shape) * u64::from(output.shape[0]),
-        (Work::Attention, [q, k, ..]) => 2 * (elements(&q.shape) + elements(&output.shape)) * u64::from(k.shape[1]),
+        (Work::Attention, [q, k, v, ..]) => pairs(q, k) * u64::from(q.shape[0] + v.shape[0]),
+        (Work::AttentionBack, [q, k, v, ..]) => {
+            let (size_k, size_v) = (u64::from(q.shape[0]), u64::from(v.shape[0]));
+            let values = if matches!(op, Op::FlashAttnBackKv(_)) { 2 * size_v } else { size_v };
+            pairs(q, k) * (2 * size_k + values)
+        }
         (Work::Experts, [a, ..]) => 2 * elements(&output.shape) * u64::from(a.shape[0]),
-        (Work::Product | Work::Attention | Work::Experts, _) => 0,
+        (Work::Product | Work::Attention | Work::AttentionBack | Work::Experts, _) => 0,
         (Work::Each(n), _) => u64::from(n) * largest,
         (Work::Windows, _) => sliding::flops(op, inputs, output),
     }
+}
+
+/// Twice the pairs of a query and a key, over all heads.
+fn pairs(q: &Desc, k: &Desc) -> u64 {
+    2 * elements(&q.shape) / u64::from(q.shape[0]) * u64::from(k.shape[1])
 }
 
 #[cfg(test)]
@@ -49,7 +61,14 @@ mod tests {
 
     #[test]
     fn attention_counts_both_of_its_products() {
-        let op = Op::FlashAttn(FlashAttn { scale: 1.0, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false });
+        let op = Op::FlashAttn(FlashAttn {
+            scale: 1.0,
+            max_bias: 0.0,
+            softcap: 0.0,
+            mask: false,
+            sinks: false,
+            logs: false,
+        });
         let (q, k, v) = (Desc::f32([64, 5, 9, 2]), Desc::f32([64, 7, 3, 2]), Desc::f32([32, 7, 3, 2]));
         let out = infer(&op, &[q, k, v], None).unwrap();
         assert_eq!(flops(&op, &[q, k, v], out), 2 * (64 + 32) * 7 * 5 * 9 * 2);

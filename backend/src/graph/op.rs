@@ -94,9 +94,24 @@ pub struct FlashAttn {
     pub mask: bool,
     /// Whether there are sinks, the last operand.
     pub sinks: bool,
+    /// Whether the result keeps what its gradients need: behind the heads, as many more as it takes, the logarithm of the sum of
+    /// weights of each row of scores, see [`FlashAttn::log_place`].
+    pub logs: bool,
 }
 
 impl FlashAttn {
+    /// Heads that it takes to hold four elements for each of `heads`, where each has rows of `size` elements.
+    pub fn log_heads(size: u32, heads: u32) -> u32 {
+        heads.div_ceil((size / 4).max(1))
+    }
+
+    /// Where the four elements of a head begin: element of a row, and head. The first element is the logarithm of the sum of
+    /// weights, 0 for a query that sees nothing; the second is what a gradient adds; the others are zero.
+    pub fn log_place(size: u32, heads: u32, head: u32) -> [u32; 2] {
+        let quads = (size / 4).max(1);
+        [head % quads * 4, heads + head / quads]
+    }
+
     /// Factor on the mask of a head.
     pub fn slope(&self, head: u32, heads: u32) -> f64 {
         if self.max_bias <= 0.0 {
@@ -292,8 +307,15 @@ pub enum Op {
     /// FLASH_ATTN_EXT: `softmax(scale q k + slope mask) v` per query and head. Operands q `[hsk, n, heads, b]`, k `[hsk, kv, ..]`,
     /// v `[hsv, kv, ..]`, whose heads and batches are shared by as many neighbours of q's as it takes; then, where there are, a mask
     /// `[>= kv, >= n, ..]` (F16, BF16 or F32), which repeats over heads and batches by modulo, and sinks `[heads]`: logits of one more
-    /// key without a value. Gives `[hsv, heads, n, b]`; a query that sees nothing gives zeros. k and v may be of any type that caches come in.
+    /// key without a value. Gives `[hsv, heads, n, b]`, and more heads with logs; a query that sees nothing gives zeros. k and v may be of any type that caches come in.
     FlashAttn(FlashAttn),
+    /// Gradient of FlashAttn by the queries: operands q, k, v and a mask where there is one, all F32 but for the mask, v's extents those
+    /// of k, rows of whole quads; the result y with logs; dy `[hsv, heads, n, b]`. Gives `[hsk, heads, n, b]` and behind
+    /// these heads, for the other gradient, the logs and the sums of `dy y` beside them. Sinks are in the logs.
+    FlashAttnBackQ(FlashAttn),
+    /// Gradients of FlashAttn by keys and values: operands as before, but the result of FlashAttnBackQ for y, of which only what is
+    /// behind the heads matters. Gives `[hs, 2 kv heads, kv, b]`: the keys', then the values'.
+    FlashAttnBackKv(FlashAttn),
     /// MUL_MAT_ID: `dst[m, i, t] = sum_k a[k, m, ids[i, t]] b[k, i, t]`. Operands a `[k, m, experts]` of `MulMat`'s types,
     /// b `[k, used or fewer that repeat, tokens]`, ids I32 `[used, tokens]`; an id that names no expert gives zeros.
     MulMatId,

@@ -92,7 +92,6 @@ const INDEX: &str = "its result is an index";
 const STEPS: &str = "it is flat wherever it has a derivative";
 const NOTHING: &str = "it has no operands";
 const FUNCTION: &str = "ggml has no rule for it either";
-const FUSED: &str = "it keeps no weights of the keys; attention is trained as products and a softmax";
 const PICKED: &str = "ids pick its matrices, and gradients of picked matrices are not built";
 const SCATTER: &str = "it is made for caches, which are not trained through";
 const IN_PLACE: &str = "it updates its operands in place";
@@ -118,6 +117,9 @@ macro_rules! work {
     };
     (attention) => {
         Work::Attention
+    };
+    (attention_back) => {
+        Work::AttentionBack
     };
     (experts) => {
         Work::Experts
@@ -154,7 +156,9 @@ table! {
     // name                 operands family       flops   shape rule         oracle                   gradient      access
     MUL_MAT                 2..=2    Gemm         product mul_mat            gemm::mul_mat            mul_mat       mul_mat;
     OUT_PROD                2..=2    Gemm         product out_prod           gemm::out_prod           out_prod      out_prod;
-    FLASH_ATTN_EXT          3..=5    Attention    attention flash_attn     attention::flash_attn    none(FUSED)   flash_attn;
+    FLASH_ATTN_EXT          3..=5    Attention    attention flash_attn     attention::flash_attn    flash_attn    flash_attn;
+    FLASH_ATTN_BACK_Q       5..=6    Attention    attention_back flash_attn_back_q attention_back::queries none(SECOND) flash_attn_back;
+    FLASH_ATTN_BACK_KV      5..=6    Attention    attention_back flash_attn_back_kv attention_back::keys_values none(SECOND) flash_attn_back;
     MUL_MAT_ID              3..=3    Experts      experts mul_mat_id       gemm::mul_mat_id         none(PICKED)  mul_mat_id;
     ADD                     2..=2    Elementwise  1       binary             elementwise::binary      add           own;
     SUB                     2..=2    Elementwise  1       binary             elementwise::binary      sub           own;
@@ -275,6 +279,8 @@ impl Op {
             Self::MulMat => &MUL_MAT,
             Self::OutProd => &OUT_PROD,
             Self::FlashAttn(_) => &FLASH_ATTN_EXT,
+            Self::FlashAttnBackQ(_) => &FLASH_ATTN_BACK_Q,
+            Self::FlashAttnBackKv(_) => &FLASH_ATTN_BACK_KV,
             Self::MulMatId => &MUL_MAT_ID,
             Self::Binary(Binary::Add) => &ADD,
             Self::Binary(Binary::Sub) => &SUB,

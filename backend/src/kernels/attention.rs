@@ -9,7 +9,7 @@
 //! the sinks, which are logits like any other.
 
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
-use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, gemm};
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, gemm};
 use crate::device::Limits;
 use crate::graph::FlashAttn;
 
@@ -24,6 +24,8 @@ const SCALE: u32 = 16;
 const SOFTCAP: u32 = 17;
 const SLOPE_STEP: u32 = 18;
 const SLOPE_HEADS: u32 = 19;
+/// The head of the whole that head 0 of a piece is.
+const FIRST_HEAD: u32 = 20;
 const JOINED_PARTS: u32 = 16;
 
 /// Most invocations of a workgroup.
@@ -112,7 +114,7 @@ pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowere
     let heads = common_divisor(q[2] / k[2], q[2] / v[2]);
     let size = Size {
         quads_k: q[0].div_ceil(4),
-        quads_v: p0.div_ceil(4),
+        quads_v: if call.span.partial { v[0] } else { p0 }.div_ceil(4),
         keys: k[1],
         heads,
         queries: p2,
@@ -120,20 +122,41 @@ pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowere
         batches: p3,
         joined: attention.sinks,
     };
-    let schedule = Schedule::choose(size, call.limits)?;
-    if schedule.parts == 0 {
+    let mut schedule = Schedule::choose(size, call.limits)?;
+    if call.span.partial {
+        // One part of several that pieces are, with all of the keys that it has.
+        schedule = Schedule { tiles: schedule.tiles * schedule.parts.max(1), parts: 1, ..schedule };
+    }
+    if schedule.parts == 0 || call.span.partial {
         return Ok(sweep(&call, attention, schedule, heads, Arg::Output, call.output)?.into());
     }
-    let (scratch, sums) = gemm::part_sums([4 * v[0].div_ceil(4) + 4, q[2], q[1], q[3] * schedule.parts], 1)?;
+    let (scratch, sums) = part_sums(call.inputs, schedule.parts)?;
     let parts = sweep(&call, attention, schedule, heads, Arg::Scratch(0), &sums)?;
+    let join = join(&call, attention, (Arg::Scratch(0), &sums), schedule.parts)?;
+    Ok(Lowered { dispatches: vec![parts, join], scratch: vec![scratch] })
+}
+
+/// Where parts of the keys leave their sums: a part has as many batches as the queries on axis 3.
+pub(super) fn part_sums(inputs: &[Operand], parts: u32) -> Result<(Scratch, Operand), Refusal> {
+    let [q, v] = [0, 2].map(|i| inputs[i].shape());
+    gemm::part_sums([4 * v[0].div_ceil(4) + 4, q[2], q[1], q[3] * parts], 1)
+}
+
+/// The dispatch that makes the result of the sums of parts.
+pub(super) fn join(
+    call: &Call<'_>,
+    attention: &FlashAttn,
+    (arg, sums): (Arg, &Operand),
+    parts: u32,
+) -> Result<Dispatch, Refusal> {
     let shader = if attention.sinks { "attention_join_sinks" } else { "attention_join" };
-    let mut join = Builder::new(shader, call.limits).operand(Arg::Scratch(0), &sums, Access::Read)?;
+    let mut join = Builder::new(shader, call.limits).operand(arg, sums, Access::Read)?;
     if attention.sinks {
         let last = call.inputs.len() - 1;
         join = join.operand(Arg::Input(last), &call.inputs[last], Access::Read)?;
     }
-    let join = join.operand(Arg::Output, call.output, Access::Write)?.set(JOINED_PARTS, schedule.parts);
-    Ok(Lowered { dispatches: vec![parts, join.texels(call.output)?], scratch: vec![scratch] })
+    let join = join.operand(Arg::Output, call.output, Access::Write)?.set(JOINED_PARTS, parts);
+    join.texels(call.output)
 }
 
 /// The dispatch that goes over the keys, and writes the result or the sums of the parts.
@@ -151,8 +174,7 @@ fn sweep(
     for i in 0..if attention.mask { 4 } else { 3 } {
         builder = builder.operand(Arg::Input(i), &call.inputs[i], Access::Read)?;
     }
-    let FlashAttn { scale, softcap, max_bias, .. } = *attention;
-    let mut builder = builder
+    let builder = builder
         .operand(arg, output, Access::Write)?
         .set(LANES, lanes)
         .set(FOURS, fours)
@@ -160,19 +182,33 @@ fn sweep(
         .set(SLOTS, slots)
         .set(PARTS, parts)
         .set(TILES, tiles)
-        .set(HEADS, heads)
-        .set_f32(SCALE, if softcap == 0.0 { scale } else { scale / softcap })
-        .set_f32(SOFTCAP, softcap);
+        .set(HEADS, heads);
+    // Logarithms lie behind the heads, which pieces then have all of.
+    let (of_whole, first) = match attention.logs {
+        true => (call.inputs[0].shape()[2], 0),
+        false => (call.span.whole[1], call.span.first[1]),
+    };
+    let mut builder = scores(builder, attention, of_whole);
     if attention.mask {
-        let all_heads: u32 = call.inputs[0].shape()[2];
-        let half = 1 << all_heads.ilog2();
-        builder = builder.set_f32(SLOPE_STEP, -max_bias.max(0.0) / half as f32).set(SLOPE_HEADS, half);
+        builder = builder.set(FIRST_HEAD, first);
     }
     let [_, p1, p2, p3] = output.padded();
     let rows = u64::from(p2) * u64::from(heads);
     let blocks = u32::try_from(rows.div_ceil(4 * u64::from(fours)));
     let blocks = blocks.map_err(|_| Refusal(format!("{}: {rows} rows are too many", Arg::Input(0))))?;
     builder.workgroups(lanes * fours, [blocks, p1.div_ceil(heads), p3])
+}
+
+/// What scores are made of, by the constants that all shaders of attention have in common.
+pub(super) fn scores<'a>(builder: Builder<'a>, attention: &FlashAttn, heads: u32) -> Builder<'a> {
+    let FlashAttn { scale, softcap, max_bias, mask, .. } = *attention;
+    let builder =
+        builder.set_f32(SCALE, if softcap == 0.0 { scale } else { scale / softcap }).set_f32(SOFTCAP, softcap);
+    if !mask {
+        return builder;
+    }
+    let half = 1 << heads.ilog2();
+    builder.set_f32(SLOPE_STEP, -max_bias.max(0.0) / half as f32).set(SLOPE_HEADS, half)
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {

@@ -61,7 +61,20 @@ pub(super) fn convolution(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
         }
         None => call.dispatch(shader)?,
     };
-    let Sliding { window, kernel: [k0, k1, k2, _], kind, channels, depth } = sliding;
+    let Sliding { mut window, kernel: [k0, k1, k2, _], kind, channels, depth } = sliding;
+    // Axes of the result along which the window slides along an axis of the image.
+    let slides: &[(usize, usize)] = match *op {
+        Op::Im2Col { plane: false, .. } => &[(1, 0)],
+        Op::Im2Col { .. } | Op::Im2Col3d { .. } => &[(1, 0), (2, 1)],
+        Op::Conv2d(_) | Op::Conv2dDw(_) => &[(1, 1)],
+        Op::Conv3d { .. } => &[(1, 1), (2, 2)],
+        _ => &[],
+    };
+    for &(axis, image) in slides {
+        // A piece may begin behind the padding: the shaders count modulo 2^32.
+        let moved = call.span.first[axis].wrapping_mul(window.stride[image]);
+        window.pad[image] = window.pad[image].wrapping_sub(moved);
+    }
     let k2 = if kind == SOLID { k2 } else { 1 };
     let k1 = if kind == LINE { 1 } else { k1 };
     let words = window.words().into_iter().chain([k0, k1, k2, kind, channels, depth]);

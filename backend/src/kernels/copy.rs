@@ -7,6 +7,8 @@ use crate::graph::{Form, Shape, TILE_SLOTS, elements};
 
 pub(super) const WRAP: u32 = 16;
 pub(super) const RENUMBER: u32 = 17;
+/// Of a write by ids, the row that the output begins with.
+pub(super) const FIRST_ROW: u32 = 18;
 const BEFORE: u32 = 16;
 const BLOCKS_RENUMBER: u32 = 16;
 
@@ -66,7 +68,7 @@ fn by_blocks(call: Call<'_>, shader: &'static str, reshaped: Option<Operand>) ->
 }
 
 /// The input as a view of the output's shape that a kernel takes.
-fn in_shape_of(input: &Operand, output: &Operand) -> Option<Operand> {
+pub(super) fn in_shape_of(input: &Operand, output: &Operand) -> Option<Operand> {
     let view = match input.shape() == output.shape() {
         true => input.view.clone(),
         false => input.view.reshape(&output.shape()).ok()?,

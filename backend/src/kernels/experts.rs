@@ -19,5 +19,5 @@ pub(super) fn mul_mat_id(call: Call<'_>) -> Result<Lowered, Refusal> {
         1..=PROCESSOR_SUBGROUP => 1,
         _ => GPU_LANES.min(quads.next_power_of_two()).min(1 << most.ilog2()),
     };
-    Ok(call.dispatch("experts")?.set(LANES, lanes).shared_texels(call.output, lanes)?.into())
+    Ok(call.dispatch("experts")?.picking(&call).set(LANES, lanes).shared_texels(call.output, lanes)?.into())
 }

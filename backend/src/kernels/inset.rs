@@ -24,7 +24,9 @@ enum How {
 pub(super) fn set(call: Call<'_>, inset: Inset) -> Result<Lowered, Refusal> {
     let Some(window) = window(call.output, inset) else { return scatter(call, inset, "scatter", How::Replace) };
     let part = &call.inputs[1..];
-    copy::copy(Call { inputs: part, output: &window, ..call }).map(|lowered| renamed(lowered, |i| Arg::Input(i + 1)))
+    let mut lowered = copy::copy(Call { inputs: part, output: &window, ..call })?;
+    lowered.rename(|i| Arg::Input(i + 1));
+    Ok(lowered)
 }
 
 /// Zeros in every texel of the output, whatever its type.
@@ -36,20 +38,27 @@ pub(super) fn cleared(call: Call<'_>) -> Result<Lowered, Refusal> {
 /// Blocks of operand `number` of an op, the only one in `call`, as a part of its output.
 pub(super) fn part(call: Call<'_>, number: usize, inset: Inset) -> Result<Lowered, Refusal> {
     let inputs = [call.output.clone(), call.inputs[0].clone()];
-    let lowered = scatter(Call { inputs: &inputs, ..call }, inset, "scatter", How::Replace)?;
-    Ok(renamed(lowered, |_| Arg::Input(number)))
+    let mut lowered = scatter(Call { inputs: &inputs, ..call }, inset, "scatter", How::Replace)?;
+    lowered.rename(|_| Arg::Input(number));
+    Ok(lowered)
 }
 
 pub(super) fn acc(call: Call<'_>, inset: Inset) -> Result<Lowered, Refusal> {
     let Some(window) = window(call.output, inset) else { return scatter(call, inset, "scatter", How::Add) };
     let inputs = [window.clone(), call.inputs[1].clone()];
-    let lowered =
+    let mut lowered =
         elementwise::elementwise(Call { inputs: &inputs, output: &window, ..call }, &Op::Binary(Binary::Add))?;
-    Ok(renamed(lowered, |i| if i == 0 { Arg::Output } else { Arg::Input(i) }))
+    lowered.rename(|i| if i == 0 { Arg::Output } else { Arg::Input(i) });
+    Ok(lowered)
 }
 
 pub(super) fn set_rows(call: Call<'_>, inset: Inset) -> Result<Lowered, Refusal> {
-    let Some(window) = window(call.output, inset) else { return scatter(call, inset, "scatter_rows", How::Replace) };
+    // A piece has some of the rows that ids name.
+    let window = match call.span.is_part(call.output.shape()) {
+        true => Some(call.output.clone()),
+        false => window(call.output, inset),
+    };
+    let Some(window) = window else { return scatter(call, inset, "scatter_rows", How::Replace) };
     let [_, rows, ids] = call.inputs else { return Err(Refusal("SET_ROWS has 3 operands".into())) };
     let [n0, n1, n2, n3] = rows.shape();
     let dispatch = call
@@ -59,25 +68,17 @@ pub(super) fn set_rows(call: Call<'_>, inset: Inset) -> Result<Lowered, Refusal>
         .operand(Arg::Output, &window, Access::Write)?
         .set(copy::WRAP, 0)
         .set(copy::RENUMBER, 0)
+        .set(copy::FIRST_ROW, call.span.first[1])
         .positions([n0.div_ceil(window.dtype.lanes()), n1, n2, n3])?;
     Ok(dispatch.into())
 }
 
 /// The inset as an operand of whole texels that a kernel can write without touching others; nothing where it has none.
-fn window(base: &Operand, Inset { shape, strides, offset }: Inset) -> Option<Operand> {
+pub(super) fn window(base: &Operand, Inset { shape, strides, offset }: Inset) -> Option<Operand> {
     let view = base.view.strided(&shape, &strides.map(u64::from), offset.into()).ok()?;
     let window = Operand { view, ..base.clone() };
     let exact = window.padded() == shape || (window.padded() == base.padded() && shape == base.shape());
     (exact && window.check_writable(Arg::Output).is_ok() && super::takes(&window).is_ok()).then_some(window)
-}
-
-fn renamed(mut lowered: Lowered, input: impl Fn(usize) -> Arg) -> Lowered {
-    for (arg, _) in lowered.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {
-        if let Arg::Input(i) = *arg {
-            *arg = input(i);
-        }
-    }
-    lowered
 }
 
 /// Element by element, as words of a buffer: an image goes through one that has its layout.

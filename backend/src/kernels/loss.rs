@@ -1,34 +1,34 @@
 //! Cross entropy and its gradient: shaders `cross_entropy`, `sum_rows`, `cross_entropy_back`.
 
-use super::dispatch::Builder;
-use super::reduce::texel_per_row;
-use super::{Access, Arg, Call, Lowered, Operand, Refusal, Scratch};
-use crate::graph::{DType, rows};
+use super::reduce::{by_rows, sum_total};
+use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal};
+use crate::graph::DType;
 
-const FACTOR: u32 = 16;
+/// Rows of the whole.
+const ROWS: u32 = 16;
 
 /// One partial sum per row, then their sum.
 pub(super) fn cross_entropy(call: Call<'_>) -> Result<Lowered, Refusal> {
+    by_rows(&call, DType::F32, 1, losses, cross_entropy_total)
+}
+
+fn losses(call: &Call<'_>, arg: Arg, partials: &Operand) -> Result<Dispatch, Refusal> {
     let x = &call.inputs[0];
-    let count = rows(&x.shape());
-    let count = u32::try_from(count).map_err(|_| Refusal(format!("{}: {count} rows exceed 32 bits", Arg::Input(0))))?;
-    let layout = texel_per_row([count, 1, 1]);
-    let partials = Operand::scratch(DType::F32, &layout);
-    let per_row = call
-        .builder("cross_entropy")?
+    call.builder("cross_entropy")?
         .operand(Arg::Input(0), x, Access::Read)?
         .operand(Arg::Input(1), &call.inputs[1], Access::Read)?
-        .operand(Arg::Scratch(0), &partials, Access::Write)?
-        .rows(x, x.shape()[0])?;
-    let total = Builder::new("sum_rows", call.limits)
-        .operand(Arg::Scratch(0), &partials, Access::Read)?
-        .operand(Arg::Output, call.output, Access::Write)?
-        .set_f32(FACTOR, -1.0 / count as f32)
-        .single(call.output, count)?;
-    Ok(Lowered { dispatches: vec![per_row, total], scratch: vec![Scratch { dtype: DType::F32, layout }] })
+        .operand(arg, partials, Access::Write)?
+        .rows(x, x.shape()[0])
+}
+
+/// The mean of the losses of so many rows.
+pub(super) fn cross_entropy_total(call: &Call<'_>, arg: Arg, count: u64) -> Result<Dispatch, Refusal> {
+    sum_total(call, arg, 1, count, -1.0 / count as f32)
 }
 
 pub(super) fn cross_entropy_back(call: Call<'_>) -> Result<Lowered, Refusal> {
-    let elements = call.output.shape()[0];
-    Ok(call.dispatch("cross_entropy_back")?.rows(call.output, elements)?.into())
+    let [elements, rows @ ..] = call.span.whole;
+    let rows = rows.into_iter().try_fold(1_u32, |product, n| product.checked_mul(n));
+    let rows = rows.ok_or_else(|| Refusal(format!("{}: its rows exceed 32 bits", Arg::Output)))?;
+    Ok(call.dispatch("cross_entropy_back")?.set(ROWS, rows).rows(call.output, elements)?.into())
 }

@@ -2,6 +2,7 @@
 
 mod addressing;
 mod attention;
+mod attention_back;
 mod constants;
 mod convolution;
 mod copy;
@@ -36,6 +37,7 @@ mod turned;
 mod words;
 
 pub use addressing::Addressing;
+pub(crate) use attention_back::trains as trains_attention;
 pub use constants::Constants;
 pub use dispatch::most_operands;
 pub(crate) use elementwise::code as step;
@@ -51,6 +53,7 @@ use std::ops::Range;
 
 use dispatch::Builder;
 use epilogue::Tail;
+use pieces::Span;
 use rotate::Turn;
 
 use crate::device::Limits;
@@ -205,6 +208,8 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
         Op::Gated(_) => functions::function(call, op),
         Op::Unary(_) if functions::selector(op).is_some() => functions::function(call, op),
         Op::FlashAttn(ref attention) => attention::flash_attn(call, attention),
+        Op::FlashAttnBackQ(ref attention) => attention_back::queries(call, attention),
+        Op::FlashAttnBackKv(ref attention) => attention_back::keys_values(call, attention),
         Op::MulMatId => experts::mul_mat_id(call),
         Op::Binary(_)
         | Op::Scale { .. }
@@ -302,7 +307,7 @@ pub fn lower_fused(
     check(&fused.op, first, output)?;
     let turn = |rotation| Turn::new(rotation, turned, own + second.len(), output);
     let tail = Tail::new(&fused.epilogue, extras, fused.rotation.map(turn).transpose()?, output)?;
-    let call = Call { inputs: first, output, tail, limits };
+    let call = Call { inputs: first, output, tail, span: Span::all(output), limits };
     let lowered = match fused.second {
         None => by_family(&fused.op, call),
         Some(product) => {
@@ -345,6 +350,8 @@ struct Call<'a> {
     output: &'a Operand,
     /// What is done to the result before it is stored.
     tail: Option<Tail<'a>>,
+    /// Where in the whole op this is.
+    span: Span,
     limits: &'a Limits,
 }
 
@@ -378,6 +385,15 @@ impl<'a> Call<'a> {
 }
 
 impl Lowered {
+    /// Calls its inputs by other names.
+    fn rename(&mut self, name: impl Fn(usize) -> Arg) {
+        for (arg, _) in self.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {
+            if let Arg::Input(i) = *arg {
+                *arg = name(i);
+            }
+        }
+    }
+
     /// Adds what runs afterwards, with temporaries of its own.
     fn append(&mut self, mut after: Self) {
         for (arg, _) in after.dispatches.iter_mut().flat_map(|dispatch| &mut dispatch.args) {

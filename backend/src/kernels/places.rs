@@ -72,6 +72,12 @@ pub(super) fn band(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
         _ => return Err(Refusal(format!("{}: keeps no band", op.row().name))),
     };
     let wrap = call.inputs[0].repeats_to(call.output);
-    let builder = call.dispatch("band")?.set(LOW, low as u32).set(HIGH, high as u32);
+    let [across, down, ..] = call.span.first.map(i64::from);
+    // The same bounds where a piece counts from its own first element.
+    let bound = |bound: i32| match bound {
+        i32::MIN | i32::MAX => bound,
+        _ => (i64::from(bound) + down - across).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32,
+    };
+    let builder = call.dispatch("band")?.set(LOW, bound(low) as u32).set(HIGH, bound(high) as u32);
     Ok(builder.set_f32(OTHER, other).set(WRAP, wrap).texels(call.output)?.into())
 }

@@ -8,6 +8,8 @@ const WRAP: u32 = 17;
 /// ALiBi: heads of the first series of slopes, and the exponent from each of them to the next.
 const HEADS: u32 = 18;
 const DECAY: u32 = 19;
+/// The head of the whole that head 0 of a piece is.
+const FIRST_HEAD: u32 = 20;
 
 pub(super) fn rms_norm(call: Call<'_>, eps: f32) -> Result<Lowered, Refusal> {
     let builder = call.dispatch("rms_norm")?.set_f32(EPS, eps);
@@ -38,10 +40,11 @@ pub(super) fn softmax(call: Call<'_>, scale: f32, max_bias: f32, sinks: bool) ->
         (true, true) => "softmax_masked_sinks",
     })?;
     if masked {
-        let heads = 1 << call.output.shape()[2].ilog2();
+        let heads = 1 << call.span.whole[2].ilog2();
         // The mask may have more rows than x; it repeats over axes 2 and 3 alone.
         let wrap = call.inputs[1].repeats_to(call.output) & !0b11;
         builder = builder.set(WRAP, wrap).set(HEADS, heads).set_f32(DECAY, -max_bias / heads as f32);
+        builder = builder.set(FIRST_HEAD, call.span.first[2]);
     }
     Ok(builder.set_f32(SCALE, scale).rows(call.output, call.output.shape()[0])?.into())
 }

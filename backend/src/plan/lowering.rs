@@ -257,8 +257,10 @@ impl Key {
             Op::RmsNorm { eps } | Op::RmsNormBack { eps } => floats(&[eps]),
             Op::SoftMax { scale, max_bias, sinks } => words(&[scale.to_bits(), max_bias.to_bits(), u32::from(sinks)]),
             Op::SoftMaxBack { scale } => floats(&[scale]),
-            Op::FlashAttn(FlashAttn { scale, max_bias, softcap, mask, sinks }) => {
-                words(&[scale.to_bits(), max_bias.to_bits(), softcap.to_bits(), u32::from(mask), u32::from(sinks)])
+            Op::FlashAttn(attention) | Op::FlashAttnBackQ(attention) | Op::FlashAttnBackKv(attention) => {
+                let FlashAttn { scale, max_bias, softcap, mask, sinks, logs } = attention;
+                let flags = [mask, sinks, logs].map(u32::from);
+                words(&[[scale, max_bias, softcap].map(f32::to_bits), flags].concat())
             }
             Op::Norm { eps } | Op::L2Norm { eps } => floats(&[eps]),
             Op::GroupNorm { groups, eps } => words(&[groups, eps.to_bits()]),

@@ -1,5 +1,6 @@
 //! Which layout, which kernel, which memory, which order: graph -> `Plan`, plain data.
 
+mod attention;
 mod bound;
 mod build;
 mod candidates;
@@ -22,6 +23,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
+pub use attention::{Attention, replace_attention};
 pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};

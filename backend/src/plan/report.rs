@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Peak;
+use super::{Attention, Peak};
 
 /// Kind of a transform that the host wrote as a copy or a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -47,6 +47,8 @@ pub struct Transform {
 /// The plan's account of itself.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Report {
+    /// Attention that was replaced before the plan was made, and what was not.
+    pub attention: Attention,
     /// Every transform of the graph.
     pub transforms: Vec<Transform>,
     /// Dispatches of the plan.
@@ -118,6 +120,9 @@ impl fmt::Display for Report {
             "{taken} results in place, {saved:.1} MiB fewer alive; arena over alive {:.3}",
             self.fragmentation()
         )?;
+        if self.attention != Attention::default() {
+            writeln!(f, "{}", self.attention)?;
+        }
         for (kind, (gone, explicit)) in kinds {
             writeln!(f, "{kind:?}: {gone} became coordinates, {explicit} moved bytes")?;
         }

@@ -96,6 +96,8 @@ pub(super) struct Properties {
     /// Largest bytes of one `rgba32ui` storage image.
     pub max_image_bytes: u64,
     pub timestamp_period_ns: f32,
+    /// A name that no other device, driver or version of this crate has.
+    pub cache_stem: String,
 }
 
 /// Format of every image: a container of 16 bytes whose storage support Vulkan guarantees.
@@ -220,6 +222,14 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         buffer_image_granularity: limits.buffer_image_granularity,
         max_image_bytes: image.max_resource_size,
         timestamp_period_ns: limits.timestamp_period,
+        cache_stem: format!(
+            "{:04x}-{:04x}-{:08x}-{:032x}-{}",
+            basic.vendor_id,
+            basic.device_id,
+            basic.driver_version,
+            u128::from_be_bytes(basic.pipeline_cache_uuid),
+            env!("CARGO_PKG_VERSION"),
+        ),
     };
     Ok(Some(Adapter {
         raw,

@@ -103,7 +103,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn invalid(what: impl Into<String>, rule: impl Into<String>) -> Self {
+    pub(crate) fn invalid(what: impl Into<String>, rule: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), rule: rule.into() }
     }
 }

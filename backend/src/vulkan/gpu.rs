@@ -1,6 +1,7 @@
 //! An opened device: the facade of this room.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use fblayout_shaders::Shader;
@@ -23,6 +24,7 @@ pub struct Gpu {
     /// Bound in place of the kind of storage an operand does not use.
     dummies: Dummies,
     pipelines: Pipelines,
+    cache_folder: Option<PathBuf>,
     /// Transfers, one at a time.
     pub(super) lane: Mutex<Lane>,
     pub(super) force_staging: bool,
@@ -72,9 +74,11 @@ impl Gpu {
                 Object::Image(image) => device.instance.log.never_touched(image.view),
             }
         }
+        let pipelines_file = options.cache_folder.as_deref().map(|folder| device.cache_file(folder, "pipelines"));
         Ok(Arc::new(Self {
             dummies,
-            pipelines: Pipelines::new(&device, options.max_pipelines)?,
+            pipelines: Pipelines::new(&device, options.max_pipelines, pipelines_file)?,
+            cache_folder: options.cache_folder.clone(),
             lane: Mutex::new(lane),
             force_staging: options.force_staging,
             image_needs: Mutex::default(),
@@ -147,7 +151,22 @@ impl Gpu {
     /// The pipeline of a shader with these specialization constants (id, bits), built or taken from the cache. Ids
     /// the shader does not have are ignored.
     pub fn pipeline(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
-        self.pipelines.get(shader, constants)
+        Ok(self.pipelines(&[(shader, constants)])?.swap_remove(0))
+    }
+
+    /// As [`Gpu::pipeline`] for many: those that are not there yet are built on all cores of the host.
+    pub fn pipelines(&self, wanted: &[(&Shader, &[(u32, u32)])]) -> Result<Vec<Arc<Pipeline>>> {
+        self.pipelines.get_all(wanted)
+    }
+
+    /// Whether tapes can take timestamps.
+    pub fn has_timestamps(&self) -> bool {
+        self.device.adapter.timestamp_bits > 0
+    }
+
+    /// Where a file of this device and driver is kept between runs, if files are; `extension` says what is in it.
+    pub fn cache_file(&self, extension: &str) -> Option<PathBuf> {
+        self.cache_folder.as_deref().map(|folder| self.device.cache_file(folder, extension))
     }
 
     /// What is alive on the device.

@@ -1,5 +1,7 @@
 //! How a device is opened.
 
+use std::path::{Path, PathBuf};
+
 use crate::device::{Limits, LimitsClamp};
 
 use super::adapter::AdapterInfo;
@@ -30,6 +32,8 @@ pub struct GpuOptions {
     pub force_staging: bool,
     /// Most pipelines kept for reuse; a tape keeps its own alive beyond that.
     pub max_pipelines: usize,
+    /// Folder for what is kept from one run to the next: pipelines and profiles, per device, driver and version of this crate.
+    pub cache_folder: Option<PathBuf>,
 }
 
 impl Default for GpuOptions {
@@ -40,6 +44,7 @@ impl Default for GpuOptions {
             staging_bytes: 16 << 20,
             force_staging: false,
             max_pipelines: 1024,
+            cache_folder: None,
         }
     }
 }
@@ -54,7 +59,8 @@ impl GpuOptions {
     }
 
     /// Defaults changed by the environment: `FBL_VALIDATION` is `off`, `core` or `sync`; `FBL_LIMITS` is what
-    /// [`LimitsClamp::parse`] reads. Empty counts as unset.
+    /// [`LimitsClamp::parse`] reads; `FBL_CACHE` is a folder for what is kept, or `off`, and by default the user's cache folder. Empty
+    /// counts as unset.
     pub fn from_env() -> Result<Self> {
         Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
     }
@@ -80,6 +86,15 @@ impl GpuOptions {
                 rule: e.to_string(),
             })?);
         }
+        options.cache_folder = match var("FBL_CACHE") {
+            Some(value) if value == "off" => None,
+            Some(folder) => Some(folder.into()),
+            None => {
+                let user = [("XDG_CACHE_HOME", ""), ("LOCALAPPDATA", ""), ("HOME", ".cache")];
+                let found = user.into_iter().find_map(|(name, below)| Some(Path::new(&var(name)?).join(below)));
+                found.map(|folder| folder.join("fblayout"))
+            }
+        };
         Ok(options)
     }
 }
@@ -103,6 +118,19 @@ mod tests {
         assert_eq!(read.limits_clamp.unwrap().heap_bytes, Some(4096));
         let unset = options("", "").unwrap();
         assert_eq!((unset.validation, unset.limits_clamp), (Validation::Off, None));
+    }
+
+    #[test]
+    fn files_are_kept_where_the_user_keeps_caches() {
+        let folder = |set: &[(&str, &str)]| {
+            let value = |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+            GpuOptions::from_vars(value).unwrap().cache_folder
+        };
+        assert_eq!(folder(&[]), None);
+        assert_eq!(folder(&[("HOME", "/home/a")]), Some("/home/a/.cache/fblayout".into()));
+        assert_eq!(folder(&[("HOME", "/home/a"), ("XDG_CACHE_HOME", "/c")]), Some("/c/fblayout".into()));
+        assert_eq!(folder(&[("HOME", "/home/a"), ("FBL_CACHE", "/d")]), Some("/d".into()));
+        assert_eq!(folder(&[("HOME", "/home/a"), ("FBL_CACHE", "off")]), None);
     }
 
     #[test]

@@ -1,14 +1,20 @@
 //! Compute pipelines: one per shader and set of specialization constants, kept in a bounded cache.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::{self, available_parallelism};
 
 use ash::vk;
 use fblayout_shaders::{Binding, BindingKind, Shader};
 
 use super::census::Counted;
 use super::device::{Device, lock};
+use super::driver_cache::DriverCaches;
 use super::error::{Error, Result, within};
 
 /// A compiled compute pipeline.
@@ -190,39 +196,10 @@ fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<(
     )
 }
 
-/// What a driver keeps of the pipelines that it built.
-struct DriverCache {
-    device: Arc<Device>,
-    raw: vk::PipelineCache,
-}
-
-impl DriverCache {
-    fn new(device: &Arc<Device>) -> Result<Self> {
-        // SAFETY: an empty cache has no precondition beyond a live device.
-        let raw = unsafe { device.raw.create_pipeline_cache(&vk::PipelineCacheCreateInfo::default(), None) }
-            .map_err(|r| device.failed("vkCreatePipelineCache", r))?;
-        Ok(Self { device: Arc::clone(device), raw })
-    }
-}
-
-impl Drop for DriverCache {
-    fn drop(&mut self) {
-        // SAFETY: pipelines do not need the cache they were built with, and builds hold it in an `Arc`.
-        unsafe { self.device.raw.destroy_pipeline_cache(self.raw, None) };
-    }
-}
-
-/// The driver's cache in use. No driver has to forget, so a new one takes over now and then.
-struct Driver {
-    cache: Arc<DriverCache>,
-    /// Pipelines that were built with it.
-    builds: usize,
-}
-
 /// Pipelines by shader and constants; beyond `max` the least recently used goes.
 pub(super) struct Pipelines {
     device: Arc<Device>,
-    driver: Mutex<Driver>,
+    driver: DriverCaches,
     max: usize,
     kept: Mutex<Kept>,
 }
@@ -242,44 +219,70 @@ struct Key {
 }
 
 impl Pipelines {
-    pub fn new(device: &Arc<Device>, max: usize) -> Result<Self> {
-        let driver = Mutex::new(Driver { cache: Arc::new(DriverCache::new(device)?), builds: 0 });
-        Ok(Self { device: Arc::clone(device), driver, max: max.max(1), kept: Mutex::default() })
-    }
-
-    /// The driver's cache for one more build: a fresh one once as many were built with it as may be kept.
-    fn driver_cache(&self) -> Result<Arc<DriverCache>> {
-        let mut driver = lock(&self.driver);
-        if driver.builds >= self.max {
-            *driver = Driver { cache: Arc::new(DriverCache::new(&self.device)?), builds: 0 };
-        }
-        driver.builds += 1;
-        Ok(Arc::clone(&driver.cache))
+    /// At most `max` pipelines; what the driver keeps of them is in a file too.
+    pub fn new(device: &Arc<Device>, max: usize, file: Option<PathBuf>) -> Result<Self> {
+        let max = max.max(1);
+        let driver = DriverCaches::new(device, max, file)?;
+        Ok(Self { device: Arc::clone(device), driver, max, kept: Mutex::default() })
     }
 
     pub fn len(&self) -> usize {
         lock(&self.kept).by_key.len()
     }
 
-    pub fn get(&self, shader: &Shader, constants: &[(u32, u32)]) -> Result<Arc<Pipeline>> {
-        let key = Key::new(shader, constants)?;
-        if let Some(found) = lock(&self.kept).touch(&key) {
-            return Ok(found);
+    /// The pipeline of every shader with its constants. Those that are not kept are built on all cores.
+    pub fn get_all(&self, wanted: &[(&Shader, &[(u32, u32)])]) -> Result<Vec<Arc<Pipeline>>> {
+        let keys = wanted.iter().map(|(shader, constants)| Key::new(shader, constants)).collect::<Result<Vec<_>>>()?;
+        let mut found: HashMap<&Key, Arc<Pipeline>> = HashMap::new();
+        let mut missing: Vec<(&Key, &Shader)> = Vec::new();
+        let mut seen = HashSet::new();
+        {
+            let mut kept = lock(&self.kept);
+            for (key, (shader, _)) in keys.iter().zip(wanted).filter(|(key, _)| seen.insert(*key)) {
+                match kept.touch(key) {
+                    Some(pipeline) => drop(found.insert(key, pipeline)),
+                    None => missing.push((key, shader)),
+                }
+            }
         }
-        // Built without the lock: drivers compile in parallel, and the first of two equal builds stays.
-        let cache = self.driver_cache()?;
-        let built = Arc::new(Pipeline::new(&self.device, cache.raw, shader, &key.constants)?);
-        let mut kept = lock(&self.kept);
-        if let Some(found) = kept.touch(&key) {
-            return Ok(found);
+        // Built without the lock: of two equal builds the first stays.
+        let built = self.build_all(&missing)?;
+        if !built.is_empty() {
+            let mut kept = lock(&self.kept);
+            let placed = missing.iter().zip(built).map(|((key, _), built)| (*key, kept.place(key, built, self.max)));
+            found.extend(placed);
+            drop(kept);
+            self.driver.save_if_grown();
         }
-        while kept.by_key.len() >= self.max {
-            kept.evict_oldest();
-        }
-        kept.clock += 1;
-        let stamp = kept.clock;
-        kept.by_key.insert(key, (Arc::clone(&built), stamp));
-        Ok(built)
+        Ok(keys.iter().map(|key| Arc::clone(&found[key])).collect())
+    }
+
+    fn build_all(&self, missing: &[(&Key, &Shader)]) -> Result<Vec<Arc<Pipeline>>> {
+        let build = |(key, shader): &(&Key, &Shader)| {
+            let cache = self.driver.for_build()?;
+            Pipeline::new(&self.device, cache.raw, shader, &key.constants).map(Arc::new)
+        };
+        let next = AtomicUsize::new(0);
+        let worker = || {
+            let mine = std::iter::from_fn(|| {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                missing.get(i).map(|one| (i, build(one)))
+            });
+            mine.collect::<Vec<_>>()
+        };
+        let threads = available_parallelism().map_or(1, NonZero::get).min(missing.len());
+        let mut built = thread::scope(|scope| {
+            // A thread that cannot be had leaves its share to the others.
+            let others: Vec<_> =
+                (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, worker).ok()).collect();
+            let mut built = worker();
+            for other in others {
+                built.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            built
+        });
+        built.sort_by_key(|(i, _)| *i);
+        built.into_iter().map(|(_, pipeline)| pipeline).collect()
     }
 }
 
@@ -289,6 +292,18 @@ impl Kept {
         let (pipeline, stamp) = self.by_key.get_mut(key)?;
         *stamp = self.clock;
         Some(Arc::clone(pipeline))
+    }
+
+    /// Keeps a pipeline, unless one with its key is kept already, and gives the one that is.
+    fn place(&mut self, key: &Key, built: Arc<Pipeline>, max: usize) -> Arc<Pipeline> {
+        if let Some(found) = self.touch(key) {
+            return found;
+        }
+        while self.by_key.len() >= max {
+            self.evict_oldest();
+        }
+        self.by_key.insert(key.clone(), (Arc::clone(&built), self.clock));
+        built
     }
 
     fn evict_oldest(&mut self) {

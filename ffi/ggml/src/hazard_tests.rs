@@ -223,6 +223,34 @@ fn the_same_node_many_times_is_computed_as_often() {
 }
 
 #[test]
+fn a_graph_may_use_addresses_again_in_a_buffer_of_unknown_usage() {
+    let plugin = Plugin::new("");
+    let w = &plugin.world;
+    // As ggml's RPC server runs the graphs of another process: no buffer has a usage, and no graph a uid.
+    let buffer = plugin.buffer(1024, 0);
+    let x = buffer.place(w.tensor(F32, [2, 3, 1, 1]), 0);
+    let kept = buffer.place(w.tensor(F32, [2, 1, 1, 1]), 40);
+    let twice = buffer.place(w.node(SCALE, &scale(2.0), F32, [2, 3, 1, 1], &[x]), 256);
+    // Behind the first element of `x`.
+    let part = w.view(twice, [2, 2, 1, 1], [4, 8, 16, 16], 8);
+    let four = buffer.place(w.node(SCALE, &scale(2.0), F32, [2, 2, 1, 1], &[part]), 4);
+    let sum =
+        buffer.place(w.node(ADD, &[], F32, [4, 1, 1, 1], &[w.view(four, [4, 1, 1, 1], [4, 16, 16, 16], 0); 2]), 264);
+    for round in 0..3 {
+        buffer.set_floats(kept, &[7.0, 8.0]);
+        let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0].map(|v| v + round as f32);
+        buffer.set_floats(x, &values);
+        assert_eq!(plugin.compute(&[twice, four, sum], 0), STATUS_SUCCESS);
+        assert_eq!(buffer.floats(four, 4), [2, 3, 4, 5].map(|at| 4.0 * values[at]));
+        assert_eq!(buffer.floats(sum, 4), [2, 3, 4, 5].map(|at| 8.0 * values[at]));
+        // What no node wrote is left: the ends of `x`, and what lies behind it.
+        assert_eq!((buffer.floats(x, 6)[0], buffer.floats(x, 6)[5]), (values[0], values[5]));
+        assert_eq!(buffer.floats(kept, 2), [7.0, 8.0]);
+    }
+    buffer.free();
+}
+
+#[test]
 fn sources_may_overlap() {
     let plugin = Plugin::new("");
     let w = &plugin.world;

@@ -4,6 +4,8 @@
 //! views become strided windows over it. Roots read before they are written, and results that must outlive the graph, are
 //! external values bound to records of buffers.
 
+mod recycled;
+
 use std::collections::{HashMap, HashSet};
 
 use fblayout::graph::{
@@ -14,6 +16,7 @@ use crate::memory::Lifetime;
 use crate::ops::{self, Insertion, Pick};
 use crate::record::{self, Geometry, Root};
 use crate::snapshot::{Place, Snapshot, Tensor};
+use recycled::{Writes, publish, refuse_overlaps};
 
 /// An external value and the record that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,7 @@ struct Translator<'a> {
     /// The value that a read of a root takes, once one was written.
     current: HashMap<Slot, ValueId>,
     writes_left: HashMap<Slot, usize>,
+    writes: Writes,
     published: HashSet<Slot>,
 }
 
@@ -93,6 +97,7 @@ impl<'a> Translator<'a> {
             externals: HashMap::new(),
             current: HashMap::new(),
             writes_left: HashMap::new(),
+            writes: Writes::default(),
             published: HashSet::new(),
         };
         let mut last_writes: Vec<(usize, Slot)> = Vec::new();
@@ -100,10 +105,8 @@ impl<'a> Translator<'a> {
             for written in translator.written(node) {
                 let slot = translator.slot(written);
                 *translator.writes_left.entry(slot).or_default() += 1;
-                if matches!(slot, Slot::Tensor(_)) {
-                    last_writes.retain(|&(_, earlier)| earlier != slot);
-                    last_writes.push((written, slot));
-                }
+                last_writes.retain(|&(_, earlier)| earlier != slot);
+                last_writes.push((written, slot));
             }
         }
         translator.published = publish(snapshot, &last_writes);
@@ -176,6 +179,7 @@ impl<'a> Translator<'a> {
         } else {
             self.compute(&tensor.name, op, inputs, desc)?.value
         };
+        self.writes.note(slot);
         self.current.insert(slot, value);
         Ok(())
     }
@@ -268,7 +272,9 @@ impl<'a> Translator<'a> {
         let name = self.snapshot.tensors[node].name.clone();
         let slot = self.slot(node);
         let last = self.finishes(node, slot);
-        let lasts = last || matches!(slot, Slot::Record { .. }) || self.published.contains(&slot);
+        self.writes.check(slot)?;
+        self.writes.note(slot);
+        let lasts = last || self.published.contains(&slot);
         let own = self.externals.get(&slot).map(|&(value, _)| value);
         let current = self.current.get(&slot).copied();
         if lasts && (current.is_none() || current == own) {
@@ -309,6 +315,7 @@ impl<'a> Translator<'a> {
             let updated = source(tensor, picks[operand])?;
             let slot = self.slot(updated);
             self.take_write(slot);
+            self.writes.note(slot);
             let external = self.external(updated, true, true)?;
             if inputs[operand].value != external {
                 return Err(format!("operand {operand} is updated, but is a result of this graph"));
@@ -335,13 +342,9 @@ impl<'a> Translator<'a> {
     /// Whether this write of the slot is the one that goes to the record.
     fn finishes(&mut self, node: usize, slot: Slot) -> bool {
         let tensor = &self.snapshot.tensors[node];
-        let unplaced = self.snapshot.root(node).1.is_none();
-        let lasting = match slot {
-            Slot::Record { .. } => true,
-            // A node that nobody placed yet writes memory that existed before it exactly if it is a view.
-            Slot::Tensor(root) => self.published.contains(&slot) || (unplaced && root != node && tensor.root != node),
-        };
-        self.take_write(slot) && lasting
+        // A node that nobody placed yet writes memory that existed before it exactly if it is a view.
+        let changes = self.snapshot.root(node).1.is_none() && tensor.root != node;
+        self.take_write(slot) && (changes || self.published.contains(&slot))
     }
 
     /// Whether the op can write the external value itself: elementwise ops may do so while reading it, others not.
@@ -398,6 +401,7 @@ impl<'a> Translator<'a> {
     fn operand(&mut self, node: &Tensor, pick: Pick) -> Result<Operand, String> {
         let position = source(node, pick)?;
         let tensor = &self.snapshot.tensors[position];
+        self.writes.check(self.slot(position))?;
         let value = match self.current.get(&self.slot(position)) {
             Some(&value) => value,
             None => self.external(position, true, false)?,
@@ -410,54 +414,6 @@ impl<'a> Translator<'a> {
             Pick::SecondHalf(_) => whole.slice(0, half, half).map_err(|e| e.to_string()),
         }
     }
-}
-
-/// The slots whose last value goes to the record although a graph allocator owns the address: those that somebody outside may
-/// read, unless a later write falls on the same bytes, which proves them dead.
-fn publish(snapshot: &Snapshot, last_writes: &[(usize, Slot)]) -> HashSet<Slot> {
-    let kept: HashSet<usize> =
-        snapshot.nodes.iter().filter(|node| node.kept).map(|node| snapshot.tensors[node.tensor].root).collect();
-    let mut later: Vec<(usize, Root)> = Vec::new();
-    let mut published = HashSet::new();
-    for &(tensor, slot) in last_writes.iter().rev() {
-        let (tensor_root, Some(root)) = snapshot.root(tensor) else { continue };
-        let Some(place) = tensor_root.place else { continue };
-        if !kept.contains(&snapshot.tensors[tensor].root) {
-            continue;
-        }
-        let dead = later.iter().any(|(buffer, other)| *buffer == place.buffer && overlap(other, &root));
-        if !dead {
-            later.push((place.buffer, root));
-            published.insert(slot);
-        }
-    }
-    published
-}
-
-fn overlap(a: &Root, b: &Root) -> bool {
-    a.offset < b.end() && b.offset < a.end()
-}
-
-/// A persistent record that the graph writes must not share bytes with another that it uses, for the values could not see
-/// each other's changes.
-fn refuse_overlaps(bindings: &[Binding]) -> Result<(), String> {
-    let persistent = || bindings.iter().filter(|binding| binding.lifetime == Lifetime::Persistent);
-    for written in persistent().filter(|binding| binding.writes) {
-        let other = persistent().find(|other| {
-            other.buffer == written.buffer && other.root != written.root && overlap(&other.root, &written.root)
-        });
-        if let Some(other) = other {
-            let (a, b) = (&written.root, &other.root);
-            return Err(format!(
-                "two tensors share bytes of a buffer, at {}..{} and {}..{}, and one is written",
-                a.offset,
-                a.end(),
-                b.offset,
-                b.end()
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// What a node breaks, without the node's name, which [`translate`] adds.

@@ -5,8 +5,9 @@ use fblayout::graph::{DType, FlashAttn, Op, Operand, Shape};
 use super::by_head;
 use crate::{Case, Fill, Setup};
 
-const PLAIN: FlashAttn = FlashAttn { scale: 0.125, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
-const MASKED: FlashAttn = FlashAttn { mask: true, ..PLAIN };
+pub(super) const PLAIN: FlashAttn =
+    FlashAttn { scale: 0.125, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false, logs: false };
+pub(super) const MASKED: FlashAttn = FlashAttn { mask: true, ..PLAIN };
 
 /// Extents of an attention whose keys and values are windows of a longer cache.
 #[derive(Clone, Copy)]
@@ -54,6 +55,7 @@ pub fn cases() -> Vec<Case> {
     cases.push(case("sinks", sinks, SMALL, kv(DType::F32)));
     let all = FlashAttn { max_bias: 4.0, softcap: 20.0, mask: true, sinks: true, ..PLAIN };
     cases.push(case("all at once", all, Size { queries: 9, heads: [6, 3], ..SMALL }, [DType::F16, DType::Q8_0]));
+    cases.push(case("all at once, with logs", FlashAttn { logs: true, ..all }, SMALL, kv(DType::F32)));
     cases.push(of_rows([DType::Q8_0, DType::Q4_0]));
     cases.push(hidden_rows());
     cases.push(long());
@@ -95,7 +97,7 @@ fn of_rows(dtypes: [DType; 2]) -> Case {
 }
 
 /// Distances below the diagonal, nothing above; no row is hidden as a whole.
-fn mask([keys, rows, n2, n3]: Shape) -> Vec<f32> {
+pub(super) fn mask([keys, rows, n2, n3]: Shape) -> Vec<f32> {
     let row = |row: u32| {
         let last = (keys - 1).min(row * 7 + 2);
         (0..keys).map(move |key| if key > last { f32::NEG_INFINITY } else { -0.25 * (last - key) as f32 })

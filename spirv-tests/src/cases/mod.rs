@@ -1,6 +1,7 @@
 //! The table: cases of every op.
 
 mod attention;
+mod attention_back;
 mod convolution;
 mod copy;
 mod cross_entropy;
@@ -39,7 +40,7 @@ use crate::Case;
 pub fn of(family: Family) -> Vec<Case> {
     match family {
         Family::Gemm => [gemm::cases(), windows::products()].concat(),
-        Family::Attention => attention::cases(),
+        Family::Attention => [attention::cases(), attention_back::cases()].concat(),
         Family::Experts => experts::cases(),
         Family::Elementwise => [elementwise::cases(), windows::sums()].concat(),
         Family::Function => functions::cases(),

@@ -10,14 +10,17 @@ const PARTS: f64 = 64.0;
 
 /// A score and what it may be off by.
 #[derive(Clone, Copy)]
-struct Score {
-    value: f64,
-    error: f64,
+pub(super) struct Score {
+    pub value: f64,
+    pub error: f64,
+    /// The same before the mask.
+    pub unmasked: f64,
+    pub unmasked_error: f64,
 }
 
 /// A weight is off by its score's error and that of its exponential, relative to itself; the sum of weights by the mean of these.
 /// Both sums take the keys one by one and are rescaled by an exponential now and then, which costs less than 10 U of what is left,
-/// see the running sum of a softmax.
+/// see the running sum of a softmax. A logarithm of the sum has the mean's error, and that of the function, see the module.
 pub(super) fn flash_attn(attention: &FlashAttn, inputs: &[Array], dtypes: &[DType], out: &Array) -> Array {
     let (q, v) = (inputs[0].map(f64::abs), magnitude(&inputs[2], dtypes[2]));
     let k = [inputs[1].clone(), magnitude(&inputs[1], dtypes[1])];
@@ -25,8 +28,13 @@ pub(super) fn flash_attn(attention: &FlashAttn, inputs: &[Array], dtypes: &[DTyp
     let sums = (f64::from(keys) + 10.0 * (f64::from(keys) / TILE + PARTS.min(f64::from(keys)))) * U;
     let mut bound = out.clone();
     let [hsv, heads, queries, _] = out.shape.map(|n| n as usize);
+    let mut logs = Vec::new();
     for (row, bound) in bound.data.chunks_exact_mut(hsv).enumerate() {
         let [head, query, batch] = [row % heads, row / heads % queries, row / (heads * queries)].map(|i| i as u32);
+        if head >= inputs[0].shape[2] {
+            bound.fill(0.0);
+            continue;
+        }
         let at = Place { head, query, batch };
         let scores: Vec<Score> = (0..keys).map(|key| score(attention, inputs, [&q, &k[1]], at, key)).collect();
         let sink = if attention.sinks { inputs[inputs.len() - 1].data[head as usize] } else { f64::NEG_INFINITY };
@@ -44,6 +52,12 @@ pub(super) fn flash_attn(attention: &FlashAttn, inputs: &[Array], dtypes: &[DTyp
         let errors: Vec<f64> = scores.iter().zip(&weights).map(|(s, &w)| relative(s, w)).collect();
         let of_sink = if sink == f64::NEG_INFINITY { 0.0 } else { exp(sink - max) * (sink - max).exp() };
         let mean = (errors.iter().zip(&weights).map(|(e, w)| e * w).sum::<f64>() + of_sink) / total;
+        if attention.logs {
+            let log = total.ln();
+            let of_log = 6.0 * U * log.abs() + 1.0 / f64::from(1 << 21);
+            let error = mean + sums + of_log + 2.0 * U * (max.abs() + (max + log).abs());
+            logs.push((FlashAttn::log_place(out.shape[0], inputs[0].shape[2], head), query, batch, error));
+        }
         for (i, bound) in (0..).zip(bound.iter_mut()) {
             let term = |key: u32| {
                 let (error, weight) = (errors[key as usize], weights[key as usize]);
@@ -53,20 +67,24 @@ pub(super) fn flash_attn(attention: &FlashAttn, inputs: &[Array], dtypes: &[DTyp
             *bound = (0..keys).filter(|&key| weights[key as usize] > 0.0).map(term).sum::<f64>() / total + FLUSH;
         }
     }
+    for ([element, behind], query, batch, error) in logs {
+        let at = bound.position([element, behind, query, batch]);
+        bound.data[at] = error;
+    }
     bound
 }
 
 /// Where a row of the result is.
 #[derive(Clone, Copy)]
-struct Place {
-    head: u32,
-    query: u32,
-    batch: u32,
+pub(super) struct Place {
+    pub head: u32,
+    pub query: u32,
+    pub batch: u32,
 }
 
 impl Place {
     /// Element i of a key or a value that is shared by heads and batches of the queries.
-    fn shared(&self, x: &Array, q: &Array, key: u32, i: u32) -> f64 {
+    pub fn shared(&self, x: &Array, q: &Array, key: u32, i: u32) -> f64 {
         let (share, share_batch) = (q.shape[2] / x.shape[2], q.shape[3] / x.shape[3]);
         x.at([i, key, self.head / share, self.batch / share_batch])
     }
@@ -74,11 +92,11 @@ impl Place {
 
 /// A sum of products with scaled queries, bounded to the cap and added to the scaled mask. Near zero the hyperbolic tangent has the
 /// relative error of its series, elsewhere some roundings next to 1.
-fn score(attention: &FlashAttn, inputs: &[Array], absolute: [&Array; 2], at: Place, key: u32) -> Score {
+pub(super) fn score(attention: &FlashAttn, inputs: &[Array], absolute: [&Array; 2], at: Place, key: u32) -> Score {
     let Place { head, query, batch } = at;
     let mask = if attention.mask { inputs[3].wrapped([key, query, head, batch]) } else { 0.0 };
     if mask == f64::NEG_INFINITY {
-        return Score { value: mask, error: 0.0 };
+        return Score { value: mask, error: 0.0, unmasked: 0.0, unmasked_error: 0.0 };
     }
     let q = &inputs[0];
     let n = q.shape[0];
@@ -97,6 +115,7 @@ fn score(attention: &FlashAttn, inputs: &[Array], absolute: [&Array; 2], at: Pla
     };
     let slope = attention.slope(head, q.shape[2]);
     let of_slope = if attention.max_bias > 0.0 { exp(slope.log2()) + 2.0 * U * slope.log2().abs() } else { 0.0 };
-    let value = capped + slope * mask;
-    Score { value, error: error + (of_slope + U) * (slope * mask).abs() + U * value.abs() }
+    let (value, unmasked_error) = (capped + slope * mask, error);
+    let error = error + (of_slope + U) * (slope * mask).abs() + U * value.abs();
+    Score { value, error, unmasked: capped, unmasked_error }
 }

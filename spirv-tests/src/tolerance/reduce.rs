@@ -4,19 +4,25 @@ use fblayout::graph::{Array, Op, oracle, rows};
 
 use super::{DIVIDE, FLUSH, SQRT, U, chain, integers};
 
-/// Sums of rows and of all, means and running sums.
+/// Sums of rows and of all, means and running sums. Running sums lose `U` of the magnitudes with each addition; the others carry what was
+/// rounded off along: `U` of the result for its own rounding, and of the magnitudes only `(n U)^2`.
 pub(super) fn sums(op: &Op, x: &Array, out: &Array) -> Array {
     let magnitudes = oracle(op, &[x.map(f64::abs)], out.shape).remove(0);
     let exact = integers(x) && !matches!(op, Op::Mean) && magnitudes.data.iter().all(|&m| m < 1.0 / U);
-    let additions = chain(x.shape[0] as usize)
-        + match op {
-            // Rows are added up in as little as one invocation.
-            Op::Sum => rows(&x.shape) as f64 + 10.0,
-            // The factor and the product.
-            Op::Mean => 2.0,
-            _ => 0.0,
-        };
-    magnitudes.map(|m| if exact { 0.0 } else { additions * U * m + FLUSH })
+    let sums = oracle(op, std::slice::from_ref(x), out.shape).remove(0);
+    // Rows are added up in as little as one invocation.
+    let terms = chain(x.shape[0] as usize) + if *op == Op::Sum { rows(&x.shape) as f64 + 10.0 } else { 0.0 };
+    let (of_sum, of_magnitudes) = match op {
+        Op::CumSum => (0.0, terms * U),
+        // The factor and the product.
+        Op::Mean => (3.0 * U, (terms * U).powi(2)),
+        _ => (U, (terms * U).powi(2)),
+    };
+    let mut bound = magnitudes;
+    for (m, sum) in bound.data.iter_mut().zip(sums.data) {
+        *m = if exact { 0.0 } else { of_sum * sum.abs() + of_magnitudes * *m + FLUSH };
+    }
+    bound
 }
 
 pub(super) fn norm(x: &Array, eps: f32) -> Array {

@@ -3,6 +3,7 @@
 mod candidates;
 mod model;
 mod plan;
+mod probe;
 mod replan;
 mod target;
 mod units;
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Lists the Vulkan devices and the limits that plans are made under (FBL_LIMITS clamps them).
     Doctor,
+    /// Measures what a device does at most, and keeps it for `plan --device measured`.
+    Probe(probe::Arguments),
     /// Plans a training step of a model: what moves, what does not, what memory it takes, and why.
     Plan(plan::Arguments),
 }
@@ -29,6 +32,7 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor => doctor(),
+        Command::Probe(arguments) => probe::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
     };
     match result {

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
-use fblayout::engine::{Engine, EngineOptions};
+use fblayout::engine::{AttentionChoice, Engine, EngineOptions};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{
     Budget, Change, ChangeError, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten,
     Selection, Selector, UpperBound,
 };
+use fblayout::probe;
+use fblayout::vulkan::{Gpu, GpuOptions};
 
 /// Name of the first Vulkan device of this machine.
 const PRESENT: &str = "present";
+/// The same by its limits and what `fblayout probe` found of it.
+const MEASURED: &str = "measured";
 
 /// Plans one graph after the other.
 pub type Plans<'a> = dyn FnMut(&Graph) -> Result<Plan, Box<dyn std::error::Error>> + 'a;
@@ -27,20 +31,28 @@ pub enum Target {
         /// Storage and policy.
         options: PlanOptions,
         /// What the machine does, for the presets that are one.
-        profile: Option<&'static Profile>,
+        profile: Option<Box<Profile>>,
     },
 }
 
 impl Target {
-    /// The device of that name: `present`, a preset, or limits as JSON. `FBL_LIMITS` clamps the device present alone.
+    /// The device of that name: `present`, `measured`, a preset, or limits as JSON. `FBL_LIMITS` clamps the device present alone.
     pub fn find(name: &str, plan: PlanOptions) -> Result<Self, Box<dyn std::error::Error>> {
         if name == PRESENT {
-            let options = EngineOptions { plan, ..EngineOptions::from_env()? };
+            // Steps are told by the nodes of the graph as it is written.
+            let attention = AttentionChoice::Unfused;
+            let options = EngineOptions { plan, attention, ..EngineOptions::from_env()? };
             return Ok(Self::Present(Engine::open(0, &options)?));
         }
-        let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.as_ref());
-        let clamp =
-            LimitsClamp::parse(name).map_err(|e| format!("--device: {e}, or {PRESENT:?} for this machine's"))?;
+        if name == MEASURED {
+            let gpu = Gpu::open(0, &GpuOptions::from_env()?)?;
+            let (limits, profile) = (gpu.limits().clone(), Some(probe::kept(&gpu)?.into()));
+            return Ok(Self::Limits { limits, options: plan, profile });
+        }
+        let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.clone()).map(Box::new);
+        let clamp = LimitsClamp::parse(name).map_err(|e| {
+            format!("--device: {e}, {PRESENT:?} for this machine's, or {MEASURED:?} for it as it was probed")
+        })?;
         Ok(Self::Limits { limits: clamp.complete(&Limits::USUAL), options: plan, profile })
     }
 
@@ -51,7 +63,7 @@ impl Target {
         match self {
             Self::Present(engine) => Ok(Box::new(|graph| Ok(engine.plan(graph)?))),
             Self::Limits { limits, options, profile } => {
-                let mut planner = Planner::new(limits, *options, profile.map(|profile| (selector, profile)));
+                let mut planner = Planner::new(limits, *options, profile.as_deref().map(|profile| (selector, profile)));
                 Ok(Box::new(move |graph| {
                     graph.verify()?;
                     Ok(planner.plan(graph, &UpperBound(limits))?)
@@ -87,7 +99,8 @@ impl Target {
         match self {
             Self::Present(engine) => Ok(engine.recompute(graph, budget)?),
             Self::Limits { limits, options, profile } => {
-                let (footprint, selection) = (&UpperBound(limits), profile.map(|profile| (selector, profile)));
+                let (footprint, selection) =
+                    (&UpperBound(limits), profile.as_deref().map(|profile| (selector, profile)));
                 let recompute = Recompute { limits, options: *options, footprint, selection };
                 Ok(match budget {
                     Some(Budget(bytes)) => recompute.within(graph, bytes)?,
@@ -149,10 +162,10 @@ impl Target {
     }
 
     /// What the machine does, where that is known.
-    pub fn profile(&self) -> Option<&'static Profile> {
+    pub fn profile(&self) -> Option<&Profile> {
         match self {
             Self::Present(_) => None,
-            Self::Limits { profile, .. } => *profile,
+            Self::Limits { profile, .. } => profile.as_deref(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use ggml_host::llama::{Adapter, Model, SessionOptions, Step, Token, write_as_f32};
-use ggml_host::{Device, Type};
+use ggml_host::{Device, Type, rpc};
 
 use crate::compare::{nmse, parting, perplexity};
 use crate::{Options, adapter};
@@ -153,6 +153,14 @@ fn weights_in_f32(bench: &mut Bench<'_>, path: &Path, random: &Path) -> Result<(
         let (passed, said) = compare(&cpu, &half, SessionOptions::exact(room), None, &prompt, LOGITS)?;
         Ok((passed, format!("{layers} layers, {said}")))
     });
+    // A server has one client at a time, and the one at hand may be such.
+    if options.server.is_empty() {
+        bench.check("the device served to this process by a second one: logits", || {
+            let server = options.start_server()?;
+            let remote = Model::load_onto(path, &rpc::connect(server.address())?, ALL)?;
+            compare(&model, &remote, SessionOptions::exact(room), None, &prompt, LOGITS)
+        });
+    }
     Ok(())
 }
 
@@ -206,7 +214,7 @@ fn weights_as_they_are(bench: &mut Bench<'_>, path: &Path, exact: &Path) -> Resu
 
 /// Logits of a prompt in one run, and of its first tokens one by one.
 fn compare(
-    cpu: &Model,
+    reference: &Model,
     model: &Model,
     options: SessionOptions,
     adapters: Option<&[Adapter<'_>; 2]>,
@@ -216,7 +224,7 @@ fn compare(
     let mut error = 0.0_f64;
     let sessions = || -> Result<_> {
         let [first, second] = adapters.map_or([None, None], |[a, b]| [Some(a), Some(b)]);
-        Ok([cpu.session_with(options, first)?, model.session_with(options, second)?])
+        Ok([reference.session_with(options, first)?, model.session_with(options, second)?])
     };
     let [mut want, mut got] = sessions()?;
     error = error.max(nmse(&got.logits(prompt)?, &want.logits(prompt)?));

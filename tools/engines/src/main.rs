@@ -1,25 +1,25 @@
 //! `fblayout-engines`: stock llama.cpp with its layers on a device of the plugin, compared with its own CPU backend.
 //!
-//! Generation, perplexity, several sequences, saved states, adapters, partial offload: one line each, and an exit code that is not zero
-//! where one of them is out of its bound.
+//! Generation, perplexity, several sequences, saved states, adapters, partial offload, a second process: one line each, and an exit code
+//! that is not zero where one of them is out of its bound. With `--serve` it compares nothing, but gives its devices to other processes.
 
 mod adapter;
 mod checks;
 mod compare;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use ggml_host::{Device, find_device, forward_logs, load_installed_backends, load_plugin};
+use ggml_host::{Device, find_device, forward_logs, load_installed_backends, load_plugin, rpc};
 
 /// Compares llama.cpp on a device with llama.cpp on the CPU.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
     /// GGUF models
-    #[arg(required = true)]
+    #[arg(required_unless_present = "serve", conflicts_with = "serve")]
     models: Vec<PathBuf>,
     /// Plugin to load; may be repeated
     #[arg(long, value_name = "FILE")]
@@ -36,6 +36,29 @@ struct Options {
     /// Run only checks whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Compare nothing, but serve the devices to other processes by ggml's RPC; whoever reaches this address may use them
+    #[arg(long, value_name = "HOST:PORT")]
+    serve: Option<String>,
+    /// Server whose devices, RPC0 and so on, may be named too; may be repeated
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Vec<String>,
+    /// End the server when standard input ends
+    #[arg(long, hide = true)]
+    until_eof: bool,
+}
+
+impl Options {
+    /// What serves the same devices from another process, until it is dropped.
+    fn start_server(&self) -> Result<rpc::Server> {
+        let program = std::env::current_exe()?;
+        let server = rpc::Server::start(|address| {
+            let mut command = Command::new(program);
+            self.plugin.iter().for_each(|plugin| _ = command.arg("--plugin").arg(plugin));
+            command.args(["--device", &self.device.join(","), "--serve", address, "--until-eof"]);
+            command
+        })?;
+        Ok(server)
+    }
 }
 
 fn run(options: &Options) -> Result<bool> {
@@ -44,8 +67,21 @@ fn run(options: &Options) -> Result<bool> {
     for plugin in &options.plugin {
         load_plugin(plugin)?;
     }
-    let device = |name: &String| find_device(name).with_context(|| format!("no device '{name}'"));
+    let mut remote = Vec::new();
+    for server in &options.server {
+        remote.extend(rpc::connect(server)?);
+    }
+    let device = |name: &String| {
+        let near = find_device(name).or_else(|| remote.iter().find(|far| far.name() == name).copied());
+        near.with_context(|| format!("no device '{name}'"))
+    };
     let devices = options.device.iter().map(device).collect::<Result<Vec<Device>>>()?;
+    if let Some(address) = &options.serve {
+        if options.until_eof {
+            rpc::exit_with_stdin();
+        }
+        match rpc::serve(address, &devices)? {}
+    }
     let mut passed = true;
     for model in &options.models {
         if !model.is_file() {

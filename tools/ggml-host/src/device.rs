@@ -99,7 +99,7 @@ pub enum DeviceKind {
 pub struct Device(NonNull<sys::ggml_backend_device>);
 
 impl Device {
-    fn from_raw(ptr: sys::ggml_backend_dev_t) -> Option<Device> {
+    pub(crate) fn from_raw(ptr: sys::ggml_backend_dev_t) -> Option<Device> {
         NonNull::new(ptr).map(Device)
     }
 

@@ -89,6 +89,14 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
+    /// Devices could not be served, or those of a server not be reached.
+    #[error("RPC at '{address}': {reason}")]
+    Rpc {
+        /// Address of the server.
+        address: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// llama.cpp refused something.
     #[error("llama.cpp: {what} failed: {reason}")]
     Llama {

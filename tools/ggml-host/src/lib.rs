@@ -18,6 +18,7 @@ mod logging;
 mod ops;
 mod plan;
 mod quant;
+pub mod rpc;
 mod tensor;
 
 pub use backend::Backend;

@@ -274,6 +274,18 @@ impl<'c> Tensor<'c> {
         self.transfer(|| unsafe { sys::ggml_backend_tensor_memset(self.ptr.as_ptr(), value, offset, len) })
     }
 
+    /// Copies all bytes to a tensor of the same type, extents and strides: within a device where its backend can, else through the host.
+    pub fn copy_to(&self, target: Tensor<'_>) -> Result<()> {
+        let layout = |t: &Tensor<'_>| (t.dtype(), t.extents(), t.strides());
+        if layout(self) != layout(&target) {
+            return Err(Error::Graph(format!("{self:?} is not laid out as {target:?}")));
+        }
+        self.check_range(0, self.bytes())?;
+        target.check_range(0, target.bytes())?;
+        // SAFETY: both have memory, and ggml asserts the layouts that were compared.
+        target.transfer(|| unsafe { sys::ggml_backend_tensor_copy(self.ptr.as_ptr(), target.ptr.as_ptr()) })
+    }
+
     /// ggml's transfers return nothing: what a backend logs as an error is the only sign of a failure.
     fn transfer(&self, call: impl FnOnce()) -> Result<()> {
         match capture_errors(call) {

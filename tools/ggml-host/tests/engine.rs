@@ -1,6 +1,9 @@
 //! The wrapper against the engine's own CPU backend.
 
+use std::process::Command;
+
 use ggml_host::gguf::{Reader, Writer};
+use ggml_host::rpc::{Server, connect};
 use ggml_host::{
     Backend, Context, Device, Error, Graph, Plan, Type, Usage, capture_errors, dequantize, find_device, forward_logs,
     load_installed_backends, load_plugin, quantize,
@@ -197,4 +200,18 @@ fn a_plugin_that_is_none_is_an_error() {
     let message = load_plugin(&path).unwrap_err().to_string();
     assert!(message.contains("libnothing.so") && message.contains("invalid ELF header"), "{message}");
     assert_eq!(capture_errors(|| 3), (3, String::new()));
+}
+
+#[test]
+fn a_server_that_is_none_is_an_error() {
+    forward_logs();
+    let message = connect("127.0.0.1:1").unwrap_err().to_string();
+    assert!(message.starts_with("RPC at '127.0.0.1:1': "), "{message}");
+    let ended = Server::start(|address| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo nothing at $0 >&2", address]);
+        command
+    });
+    let message = ended.map(|_| ()).unwrap_err().to_string();
+    assert!(message.contains("does not answer: nothing at 127.0.0.1:"), "{message}");
 }

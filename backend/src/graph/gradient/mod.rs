@@ -3,6 +3,7 @@
 //! Every differentiable op has a rule in its row of the op table; [`Graph::backward`] walks the nodes from the last to the
 //! first, asks the rules along the paths from the values wanted, and sums what comes together.
 
+mod attention;
 mod functions;
 mod places;
 pub(super) mod rules;
@@ -217,6 +218,14 @@ impl Call<'_> {
     fn add(&mut self, op: Op, inputs: &[Operand]) -> Result<Operand, GraphError> {
         let id = self.graph.node(self.name(), op, inputs.to_vec())?;
         Ok(self.graph.whole(id))
+    }
+
+    /// The result of a node that there is already, or of a new one: a rule is asked for one operand after the other.
+    fn add_once(&mut self, op: Op, inputs: &[Operand]) -> Result<Operand, GraphError> {
+        match self.graph.nodes.iter().rev().find(|node| node.op == op && node.inputs == inputs) {
+            Some(node) => Ok(self.graph.whole(node.output)),
+            None => self.add(op, inputs),
+        }
     }
 
     /// Appends a node with an F32 output of this shape.

@@ -2,6 +2,7 @@
 //! it reads decides the op's class.
 
 use super::Call;
+pub(crate) use super::attention::*;
 pub(crate) use super::functions::*;
 pub(crate) use super::places::*;
 use crate::graph::{Binary, GraphError, Op, Operand, Rope, Shape, Unary};

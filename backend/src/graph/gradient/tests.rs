@@ -8,7 +8,8 @@ use crate::graph::{
 
 const ADD: Op = Op::Binary(Binary::Add);
 const MUL: Op = Op::Binary(Binary::Mul);
-const ATTENTION: FlashAttn = FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false };
+const ATTENTION: FlashAttn =
+    FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false, logs: false };
 
 /// A linear congruence: the tests run the same everywhere.
 struct Random(u64);
@@ -159,6 +160,30 @@ fn examples() -> Vec<(Scene, Operand, Vec<Operand>)> {
             let b = s.float([3, heads[0], 2, heads[1]]);
             let operands = [s.float(with(3, 5, shared)), b.permute([0, 2, 1, 3]).unwrap()];
             (s.node(Op::MulMat, &operands), operands.to_vec())
+        });
+    }
+    // Heads that share, masks with slopes, a cap; what is hidden has no gradient. Keys and values by head, and not.
+    let capped = FlashAttn { softcap: 1.5, ..ATTENTION };
+    let masked = FlashAttn { mask: true, max_bias: 4.0, ..ATTENTION };
+    let all = FlashAttn { mask: true, sinks: true, ..capped };
+    for (attention, heads, shared, batches) in
+        [(ATTENTION, 1, 1, 2), (capped, 4, 2, 1), (masked, 3, 1, 1), (all, 2, 2, 1)]
+    {
+        example(&|s| {
+            let q = s.float([4, heads, 3, batches]);
+            let [k, v] = [(); 2].map(|()| s.float([4, 5, shared, batches]));
+            let mut operands = vec![q.permute([0, 2, 1, 3]).unwrap(), k, v];
+            if attention.mask {
+                let mask = Array::from_fn([6, 3, 1, 1], |[key, query, ..]| match key > query + 2 {
+                    true => f64::NEG_INFINITY,
+                    false => -0.5 * f64::from(query),
+                });
+                operands.push(s.given(DType::F32, mask));
+            }
+            if attention.sinks {
+                operands.push(s.float([heads, 1, 1, 1]));
+            }
+            (s.node(Op::FlashAttn(attention), &operands), vec![q, k, v])
         });
     }
     for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
@@ -428,9 +453,9 @@ fn ops_without_a_gradient_say_why() {
         (Op::CrossEntropyLossBack, 3, second),
         (Op::ArgMax, 1, "its result is an index"),
         (
-            Op::FlashAttn(ATTENTION),
+            Op::FlashAttn(FlashAttn { logs: true, ..ATTENTION }),
             3,
-            "it keeps no weights of the keys; attention is trained as products and a softmax",
+            "its logs are made for the gradient of attention without",
         ),
         (Op::MulMatId, 3, "ids pick its matrices, and gradients of picked matrices are not built"),
         (Op::ArgSort { descending: true }, 1, "its result is an index"),

@@ -4,7 +4,7 @@ use crate::graph::array::row_index;
 use crate::graph::{Array, FlashAttn, Op, Shape};
 
 /// The row of keys or values that a query's head and batch look at.
-fn shared_row(x: &Array, queries: Shape, key: u32, head: u32, batch: u32) -> &[f64] {
+pub(super) fn shared_row(x: &Array, queries: Shape, key: u32, head: u32, batch: u32) -> &[f64] {
     let (share, share_batch) = (queries[2] / x.shape[2], queries[3] / x.shape[3]);
     let at = x.position([0, key, head / share, batch / share_batch]);
     &x.data[at..at + x.shape[0] as usize]
@@ -14,9 +14,13 @@ pub(crate) fn flash_attn(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array>
     let Op::FlashAttn(attention) = op else { unreachable!("the row belongs to FlashAttn") };
     let [q, k, v, ..] = inputs else { unreachable!("the rule asks for three operands") };
     let sinks = attention.sinks.then(|| &inputs[inputs.len() - 1]);
+    let heads = q.shape[2];
     let mut y = Array::zeros(output);
-    for (row, y) in y.rows_mut().enumerate() {
+    for row in 0..y.data.len() / output[0] as usize {
         let [head, query, batch] = row_index(row, &output);
+        if head >= heads {
+            continue;
+        }
         let scores: Vec<f64> = (0..k.shape[1]).map(|key| score(attention, inputs, [key, query, head, batch])).collect();
         let sink = sinks.map_or(f64::NEG_INFINITY, |sinks| sinks.data[head as usize]);
         let max = scores.iter().copied().fold(sink, f64::max);
@@ -24,20 +28,27 @@ pub(crate) fn flash_attn(op: &Op, inputs: &[Array], output: Shape) -> Vec<Array>
             continue;
         }
         let mut total = (sink - max).exp();
+        let mut sum = vec![0.0; output[0] as usize];
         // What is hidden may hold anything.
         for (key, score) in (0..).zip(scores).filter(|&(_, score)| score != f64::NEG_INFINITY) {
             let weight = (score - max).exp();
             total += weight;
             let value = shared_row(v, q.shape, key, head, batch);
-            y.iter_mut().zip(value).for_each(|(y, v)| *y += weight * v);
+            sum.iter_mut().zip(value).for_each(|(y, v)| *y += weight * v);
         }
-        y.iter_mut().for_each(|y| *y /= total);
+        let at = y.position([0, head, query, batch]);
+        y.data[at..].iter_mut().zip(sum).for_each(|(y, sum)| *y = sum / total);
+        if attention.logs {
+            let [element, behind] = FlashAttn::log_place(output[0], heads, head);
+            let at = y.position([element, behind, query, batch]);
+            y.data[at] = max + total.ln();
+        }
     }
     vec![y]
 }
 
 /// The score of a key for a query, a head and a batch; -inf where the mask hides it.
-fn score(attention: &FlashAttn, inputs: &[Array], [key, query, head, batch]: [u32; 4]) -> f64 {
+pub(super) fn score(attention: &FlashAttn, inputs: &[Array], [key, query, head, batch]: [u32; 4]) -> f64 {
     let (q, k) = (&inputs[0], &inputs[1]);
     let mask = if attention.mask { inputs[3].wrapped([key, query, head, batch]) } else { 0.0 };
     if mask == f64::NEG_INFINITY {

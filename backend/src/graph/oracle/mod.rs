@@ -1,6 +1,7 @@
 //! What each op computes, in f64 and by definition; every kernel answers to these.
 
 pub(super) mod attention;
+pub(super) mod attention_back;
 pub(super) mod convolution;
 pub(super) mod elementwise;
 pub(super) mod functions;

@@ -1,6 +1,7 @@
 //! The rule of attention.
 
-use super::{Call, DType, Desc, Op, ShapeError, Site};
+use super::{Call, DType, Desc, Op, Shape, ShapeError, Site};
+use crate::graph::FlashAttn;
 
 /// What keys and values may be stored as: the types that caches come in.
 const KEYS_VALUES: &[DType] = &[
@@ -34,18 +35,80 @@ pub(in crate::graph) fn flash_attn(call: &Call<'_>) -> Result<Desc, ShapeError> 
     call.extent(2, 1, k[1], "as that of operand 1: every key has a value")?;
     (1..3).try_for_each(|i| call.repeats(i, 2..=3, q))?;
     if attention.mask {
-        call.dtype(3, MASKS)?;
-        let mask = call.shape(3);
-        if mask[0] < k[1] || mask[1] < q[1] {
-            let rule = format!("{mask:?} has no place for each of the {} keys and {} queries", k[1], q[1]);
-            return call.refuse(Site::Operand(3), rule);
-        }
-        call.repeats(3, 2..=3, q)?;
+        masked(call, q, k)?;
     }
     if attention.sinks {
         let sinks = wanted - 1;
         call.vector(sinks, DType::F32)?;
         call.extent(sinks, 0, q[2], "for each head has one")?;
     }
-    Ok(Desc::f32([v[0], q[2], q[1], q[3]]))
+    let more = if attention.logs { whole_quads(call, v[0], 2).map(|()| FlashAttn::log_heads(v[0], q[2]))? } else { 0 };
+    Ok(Desc::f32([v[0], q[2] + more, q[1], q[3]]))
+}
+
+/// Rows of `size` elements, operand `i`'s, are quads, of which each head has one to itself.
+fn whole_quads(call: &Call<'_>, size: u32, i: usize) -> Result<(), ShapeError> {
+    if size.is_multiple_of(4) {
+        return Ok(());
+    }
+    call.refuse(Site::Operand(i), format!("rows of {size} elements are no whole quads, which logs are kept in"))
+}
+
+pub(in crate::graph) fn flash_attn_back_q(call: &Call<'_>) -> Result<Desc, ShapeError> {
+    let &Op::FlashAttnBackQ(attention) = call.op else {
+        return call.refuse(Site::Operands, "are not those of attention");
+    };
+    let v = call.shape(2);
+    let [size, heads, n, b] = back(call, &attention, v[0])?;
+    Ok(Desc::f32([size, heads + FlashAttn::log_heads(size, heads), n, b]))
+}
+
+pub(in crate::graph) fn flash_attn_back_kv(call: &Call<'_>) -> Result<Desc, ShapeError> {
+    let &Op::FlashAttnBackKv(attention) = call.op else {
+        return call.refuse(Site::Operands, "are not those of attention");
+    };
+    let (q, k) = (call.shape(0), call.shape(1));
+    back(call, &attention, q[0])?;
+    Ok(Desc::f32([k[0], 2 * k[2], k[1], k[3]]))
+}
+
+/// What both gradients ask of their operands, of which the last but one has rows of `kept` elements; the shape of the queries, heads before
+/// queries.
+fn back(call: &Call<'_>, attention: &FlashAttn, kept: u32) -> Result<Shape, ShapeError> {
+    let before = 3 + usize::from(attention.mask);
+    if call.inputs.len() != before + 2 {
+        return call.refuse(Site::Operands, format!("{} given, {} wanted", call.inputs.len(), before + 2));
+    }
+    if attention.max_bias > 0.0 && !attention.mask {
+        return call.refuse(Site::Operands, "have no mask, which the slopes of the heads scale");
+    }
+    [0, 1, 2, before, before + 1].into_iter().try_for_each(|i| call.dtype(i, &[DType::F32]))?;
+    let (q, k, v) = (call.shape(0), call.shape(1), call.shape(2));
+    whole_quads(call, q[0], 0)?;
+    call.extent(2, 0, q[0], "as the rows of operand 0, for both gradients have them")?;
+    call.extent(1, 0, q[0], "as the rows of operand 0, which it is multiplied with")?;
+    (1..4).try_for_each(|axis| call.extent(2, axis, k[axis], "as that of operand 1: every key has a value"))?;
+    call.repeats(1, 2..=2, q)?;
+    call.extent(1, 3, q[3], "as that of operand 0")?;
+    if attention.mask {
+        masked(call, q, k)?;
+    }
+    let shape = [q[0], q[2], q[1], q[3]];
+    let logs = [kept, q[2] + FlashAttn::log_heads(kept, q[2]), q[1], q[3]];
+    let dy = [v[0], q[2], q[1], q[3]];
+    for (i, wanted) in [(before, logs), (before + 1, dy)] {
+        (0..4).try_for_each(|axis| call.extent(i, axis, wanted[axis], "as the result of the attention has it"))?;
+    }
+    Ok(shape)
+}
+
+/// That the mask, operand 3, has a place for every key and query.
+fn masked(call: &Call<'_>, q: Shape, k: Shape) -> Result<(), ShapeError> {
+    call.dtype(3, MASKS)?;
+    let mask = call.shape(3);
+    if mask[0] < k[1] || mask[1] < q[1] {
+        let rule = format!("{mask:?} has no place for each of the {} keys and {} queries", k[1], q[1]);
+        return call.refuse(Site::Operand(3), rule);
+    }
+    call.repeats(3, 2..=3, q)
 }

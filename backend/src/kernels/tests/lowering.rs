@@ -24,7 +24,7 @@ fn rope(mode: RopeMode, back: bool) -> Op {
 }
 
 fn attention(all: bool) -> FlashAttn {
-    FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: all, sinks: all }
+    FlashAttn { scale: 0.5, max_bias: 0.0, softcap: 0.0, mask: all, sinks: all, logs: all }
 }
 
 /// Queries, keys, values, a mask and sinks.
@@ -63,7 +63,7 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         (Op::MulMat, vec![home(DType::Q4_1, [64, 9, 2, 1], 4), f32s([64, 5, 6, 3])], f32s([9, 5, 6, 3])),
         (Op::OutProd, vec![home(DType::Q8_0, [64, 9, 1, 1], 4), f32s([40, 9, 1, 1])], f32s([64, 40, 1, 1])),
         (Op::OutProd, vec![f32s([33, 9000, 1, 1]), f32s([5, 9000, 1, 1])], f32s([33, 5, 1, 1])),
-        (Op::FlashAttn(attention(true)), attended(), f32s([32, 6, 5, 2])),
+        (Op::FlashAttn(attention(true)), attended(), f32s([32, 7, 5, 2])),
         (Op::FlashAttn(attention(false)), attended()[..3].to_vec(), f32s([32, 6, 5, 2])),
         (Op::MulMatId, vec![home(DType::Q4_1, [64, 9, 4, 1], 4), f32s([64, 1, 5, 1]), picks], f32s([9, 2, 5, 1])),
         (Op::GetRows, vec![home(DType::Q4_1, [64, 9, 1, 1], 4), ids(5)], f32s([64, 5, 1, 1])),
@@ -94,6 +94,19 @@ fn examples() -> Vec<(Op, Vec<Operand>, Operand)> {
         (rope(RopeMode::Neox, false), vec![f32s([16, 9, 5, 1]), ids(5)], f32s([16, 9, 5, 1])),
         (rope(RopeMode::Normal, true), vec![x(), ids(3), f32s([8, 1, 1, 1])], x()),
     ];
+    let of_gradients = |mask: bool, kept: Shape| {
+        let shared = f32s([32, 300, 3, 2]);
+        let mut inputs = vec![f32s([32, 5, 6, 2]), shared.clone(), shared];
+        inputs.extend(mask.then(|| home(DType::F16, [300, 7, 1, 2], 1)));
+        inputs.extend([f32s(kept), f32s([32, 6, 5, 2])]);
+        inputs
+    };
+    for mask in [false, true] {
+        let attention = attention(mask);
+        let kept = [32, 7, 5, 2];
+        examples.push((Op::FlashAttnBackQ(attention), of_gradients(mask, kept), f32s(kept)));
+        examples.push((Op::FlashAttnBackKv(attention), of_gradients(mask, kept), f32s([32, 6, 300, 2])));
+    }
     for kind in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
         examples.push((Op::Binary(kind), vec![x(), f32s(row)], x()));
     }
@@ -283,11 +296,11 @@ fn refusals_name_operand_and_rule() {
     assert_eq!(rank, "operand 0: a view of 5 axes, a kernel takes 4");
 
     let small = crate::device::Limits { max_workgroup_count: [1; 3], ..l };
-    let large = f32s([4096, 64, 1, 1]);
-    let groups = refusal(Op::Fill { value: 1.0 }, &[], &large, &small);
+    let long = f32s([4096, 1, 1, 1]);
+    let groups = refusal(Op::Arange { start: 0.0, step: 1.0 }, &[], &long, &small);
     assert_eq!(
         groups,
-        "shader generate: 1024 workgroups are more than a dispatch holds; FILL is not cut in pieces that fit"
+        "shader generate: 64 workgroups are more than a dispatch holds; ARANGE is not cut in pieces that fit"
     );
 }
 

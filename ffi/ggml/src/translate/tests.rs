@@ -246,6 +246,28 @@ fn halves_are_widened_and_rounded_back() {
 }
 
 #[test]
+fn addresses_come_again_where_no_usage_is_told() {
+    let w = World;
+    let x = leaf(&w, NE, WEIGHTS, 0);
+    let first = node(&w, NODE_SQR, &[x], WEIGHTS, 256);
+    // Over `x`, which nobody reads again; then over `first`, in another shape.
+    let second = node(&w, NODE_SQR, &[first], WEIGHTS, 16);
+    let third =
+        w.place(w.node(NODE_ADD, &[], F32, [12, 1, 1, 1], &[w.view(second, [12, 1, 1, 1], [4; 4], 0)]), WEIGHTS, 256);
+    // SAFETY: the tensor is alive.
+    unsafe { (*third).src[1] = (*third).src[0] };
+    let translation = translated(&w, &[first, second, third], 0);
+    assert_eq!(nodes(&translation), [("SQR", false), ("SQR", false), ("ADD", false)]);
+    let bound = [0, 256, 16].map(|offset| binding(&translation, WEIGHTS, offset));
+    assert_eq!(bound, [Some((true, false)), Some((false, true)), Some((false, true))]);
+    let written = translation.bindings.iter().find(|b| b.root.offset == 256).map(|b| b.root.geometry.ne);
+    assert_eq!(written, Some([12, 1, 1, 1]), "of two roots the last is left");
+    let late = node(&w, NODE_ADD, &[second, x], WEIGHTS, 512);
+    let refused = translate(&w.snapshot(&[first, second, late], 0)).expect_err("x is no longer what it was");
+    assert!(refused.contains("share bytes of a buffer, at 16..64 and 0..48"), "{refused}");
+}
+
+#[test]
 fn refusals_name_the_node_and_the_rule() {
     let w = World;
     let refusal = |nodes: &[Handle]| translate(&w.snapshot(nodes, 1)).expect_err("refused");

@@ -33,7 +33,7 @@ pub struct Arguments {
     #[arg(long, value_enum, conflicts_with = "full")]
     pub base: Option<Base>,
     #[arg(long, default_value = "present", help = format!(
-        "present (this machine's first Vulkan device), limits as JSON, or one of {}",
+        "present (this machine's first Vulkan device), measured (the same as `fblayout probe` found it), limits as JSON, or one of {}",
         PRESETS.each_ref().map(|p| p.name).join(", ")
     ))]
     pub device: String,

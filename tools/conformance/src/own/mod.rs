@@ -17,7 +17,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use ggml_host::{
-    Backend, Device, DeviceKind, devices, find_device, forward_logs, load_installed_backends, load_plugin,
+    Backend, Device, DeviceKind, devices, find_device, forward_logs, load_installed_backends, load_plugin, rpc,
 };
 
 use runner::Verdict;
@@ -43,6 +43,9 @@ pub struct Arguments {
     /// The plugin that has it; GGML_BACKEND_PATH by default, else our own beside this program
     #[arg(long)]
     plugin: Option<PathBuf>,
+    /// Server of ggml's RPC that has it instead of a plugin
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Option<String>,
 }
 
 /// Runs the cases and prints one line for each that fails, and one for all.
@@ -64,6 +67,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             eprint!("{}", case.name);
         }
         let (skip, started) = (skips::reason(&case.name), Instant::now());
+        if skip.is_some() && arguments.server.is_some() {
+            // A server is said to support every op, and ends at one that it cannot run.
+            skipped += 1;
+            continue;
+        }
         let verdict = runner::run(case, &device, &cpu);
         if arguments.verbose {
             eprintln!(" {} ms", started.elapsed().as_millis());
@@ -85,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("FAILED {}: {failure}", case.name);
         failures.push(case.name.clone());
     }
-    if arguments.full && part.is_empty() {
+    if arguments.full && part.is_empty() && arguments.server.is_none() {
         for ((pieces, why), _) in skips::SKIPS.iter().zip(&needed).filter(|(_, needed)| !**needed) {
             println!("FAILED skip {pieces:?} ({why}): no case needs it");
             failures.push(pieces.join(" "));
@@ -99,18 +107,26 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn open(arguments: &Arguments) -> Result<(Backend, Backend)> {
     forward_logs();
     load_installed_backends()?;
+    let device = device(arguments)?;
+    let cpu = |device: &Device| device.kind() == DeviceKind::Cpu;
+    let cpu = devices().into_iter().find(cpu).context("the engine brings a CPU backend")?;
+    println!("{device:?}");
+    Ok((Backend::open(device)?, Backend::open(cpu)?))
+}
+
+fn device(arguments: &Arguments) -> Result<Device> {
+    let name = &arguments.backend;
+    if let Some(server) = &arguments.server {
+        let found = rpc::connect(server)?.into_iter().find(|device| device.name() == name);
+        return found.with_context(|| format!("the server at {server} has no {name}; its devices are RPC0 and so on"));
+    }
     let named = arguments.plugin.clone().or_else(|| std::env::var_os("GGML_BACKEND_PATH").map(PathBuf::from));
     let plugin = match named {
         Some(path) => path,
         None => std::env::current_exe()?.with_file_name("libggml_fblayout.so"),
     };
     let said = load_plugin(&plugin)?.said;
-    let device = find_device(&arguments.backend);
-    let device = device.with_context(|| format!("'{}' has no {}: {said}", plugin.display(), arguments.backend))?;
-    let cpu = |device: &Device| device.kind() == DeviceKind::Cpu;
-    let cpu = devices().into_iter().find(cpu).context("the engine brings a CPU backend")?;
-    println!("{device:?}");
-    Ok((Backend::open(device)?, Backend::open(cpu)?))
+    find_device(name).with_context(|| format!("'{}' has no {name}: {said}", plugin.display()))
 }
 
 #[cfg(test)]

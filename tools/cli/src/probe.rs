@@ -1,0 +1,68 @@
+//! `fblayout probe`: what a device does at most.
+
+use std::time::Instant;
+
+use clap::Args;
+use fblayout::device::{Estimate, Profile};
+use fblayout::probe;
+use fblayout::vulkan::{Gpu, GpuOptions};
+
+/// Options of `fblayout probe`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Number of the device, as `fblayout doctor` lists them
+    #[arg(long, default_value_t = 0)]
+    device: usize,
+    /// Print the profile as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures, keeps and prints.
+pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let options = GpuOptions::from_env()?;
+    let gpu = Gpu::open(arguments.device, &options)?;
+    let began = Instant::now();
+    let profile = probe::measure(&gpu)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let kept = options.cache_folder.is_some().then(|| probe::keep(&gpu, &profile)).transpose()?;
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&profile)?);
+    } else {
+        println!("{}: measured in {seconds:.1} s", gpu.adapter().name);
+        print(&profile);
+    }
+    match kept {
+        Some(path) => eprintln!("kept in '{}'", path.display()),
+        None => eprintln!("not kept: FBL_CACHE is off"),
+    }
+    Ok(())
+}
+
+fn print(profile: &Profile) {
+    let [w, h] = profile.image_lines.texel16;
+    println!("{:<28}{}", "subgroup, lanes", profile.subgroups[0]);
+    println!("{:<28}{} bytes; {w} x {h} texels of 16 bytes in an image", "line of the caches", profile.line_bytes);
+    let integers = &profile.integers;
+    let figures: [(&str, Estimate, f64, &str); 16] = [
+        ("first cache", profile.l1_bytes, 1024.0, "KiB"),
+        ("last cache", profile.l2_bytes, 1024.0, "KiB"),
+        ("invocations to fill it", profile.invocations, 1.0, ""),
+        ("multiply-adds in f32", profile.flops_f32, 1e9, "GFLOP/s"),
+        ("integer addition", integers.simple, 1.0, "of a multiply-add"),
+        ("integer product", integers.mul, 1.0, "of a multiply-add"),
+        ("its high half", integers.mul_high, 1.0, "of a multiply-add"),
+        ("texels, first cache", profile.texels, 1e9, "G/s"),
+        ("buffers, first cache", profile.buffer_bytes, 1e9, "GB/s"),
+        ("last cache", profile.l2_rate, 1e9, "GB/s"),
+        ("memory, read", profile.memory_rate, 1e9, "GB/s"),
+        ("copy, read and written", profile.copy_rate, 1e9, "GB/s"),
+        ("dispatch", profile.launch, 1e-6, "us"),
+        ("barrier", profile.barrier, 1e-6, "us"),
+        ("subgroups a core (not measured)", profile.interleaved_subgroups, 1.0, ""),
+        ("in f16 (not measured)", profile.flops_f16, 1e9, "GFLOP/s"),
+    ];
+    for (name, Estimate { lo, mid, hi }, unit, text) in figures {
+        println!("{name:<28}{:.3} to {:.3}, {:.3} {text}", lo / unit, hi / unit, mid / unit);
+    }
+}

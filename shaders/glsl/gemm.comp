@@ -74,47 +74,13 @@ layout(constant_id = 17) const uint REDUCE_2 = 0u;
 layout(constant_id = 18) const float SCALE_2 = 1.0;
 #endif
 
-#define OPERAND A
-#define SLOT 0
-#define ACCESS READ
-#define ENCODED
-#include "operand.glsl"
-
-#define OPERAND B
-#define SLOT 1
-#define ACCESS READ
-#include "operand.glsl"
-
-#ifdef PAIR
-#define OPERAND A2
-#define SLOT 2
-#define ACCESS READ
-#define ENCODED
-#include "operand.glsl"
-
-#define OPERAND B2
-#define SLOT 3
-#define ACCESS READ
-#include "operand.glsl"
-
-#define OPERAND D
-#define SLOT 4
-#define ACCESS WRITE
-#include "operand.glsl"
-#define FIRST_EXTRA 5
-#else
-#define OPERAND D
-#define SLOT 2
-#define ACCESS WRITE
-#include "operand.glsl"
-#define FIRST_EXTRA 3
-#endif
-#include "epilogue.glsl"
+#include "gemm_operands.glsl"
 
 vec4 acc[TILE_M * TILE_N];
 
 #ifdef STAGED
 #include "gemm_tiles.glsl"
+#include "gemm_band.glsl"
 #endif
 
 #define LEFT A
@@ -168,7 +134,7 @@ void main() {
     // Along n and along m. Workgroups with the same m follow each other: A is the large one.
     uvec2 tile = gl_WorkGroupID.xy;
 #ifdef STAGED
-    tile = staged_tile();
+    tile = banded_tile();
     uint first_m4 = tile.y * LANES_M * TILE_M;
     uint first_n = tile.x * LANES_N * TILE_N;
     uint m4 = first_m4 + lane_m;

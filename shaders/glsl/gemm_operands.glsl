@@ -1,0 +1,39 @@
+// Operands of a product, or of two, and what is done with the result. Include where neither has been declared; gives A, B, D and
+// the epilogue's STORE4 or epilogue_store_rotated, with PAIR also A2 and B2.
+
+#define OPERAND A
+#define SLOT 0
+#define ACCESS READ
+#define ENCODED
+#include "operand.glsl"
+
+#define OPERAND B
+#define SLOT 1
+#define ACCESS READ
+#include "operand.glsl"
+
+#ifdef PAIR
+#define OPERAND A2
+#define SLOT 2
+#define ACCESS READ
+#define ENCODED
+#include "operand.glsl"
+
+#define OPERAND B2
+#define SLOT 3
+#define ACCESS READ
+#include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 4
+#define ACCESS WRITE
+#include "operand.glsl"
+#define FIRST_EXTRA 5
+#else
+#define OPERAND D
+#define SLOT 2
+#define ACCESS WRITE
+#include "operand.glsl"
+#define FIRST_EXTRA 3
+#endif
+#include "epilogue.glsl"

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::MatrixUnit;
+
 /// Limits of a device, read once; any of them can be clamped so that one machine stands in for a smaller one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -30,6 +32,8 @@ pub struct Limits {
     /// Invocations of a subgroup that can exchange registers by shuffles in a compute shader; 0 where they cannot. Unlike
     /// `subgroup_size` a fact: kernels rely on it.
     pub shuffle_width: u32,
+    /// Products that subgroups compute together, sorted; empty where there are none, or where a kernel could not use them.
+    pub matrix_units: Vec<MatrixUnit>,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
 }
@@ -49,6 +53,7 @@ impl Limits {
         max_storage_bindings: 16,
         subgroup_size: 32,
         shuffle_width: 32,
+        matrix_units: Vec::new(),
         heap_bytes: 16 << 30,
     };
 
@@ -77,6 +82,7 @@ impl Limits {
             max_storage_bindings: 32,
             subgroup_size: 8,
             shuffle_width: 8,
+            matrix_units: Vec::new(),
             heap_bytes: 4 << 30,
         }
     }

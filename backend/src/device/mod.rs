@@ -2,10 +2,12 @@
 
 mod clamp;
 mod limits;
+mod matrix;
 mod presets;
 mod profile;
 
 pub use clamp::{ClampError, LimitsClamp};
 pub use limits::Limits;
+pub use matrix::{MatrixType, MatrixUnit};
 pub use presets::{PRESETS, Preset};
 pub use profile::{Case, Estimate, ImageLines, IntegerCosts, Profile};

@@ -49,7 +49,8 @@ fn write_shader(code: &mut String, name: &str, path: &Path) -> Result<(), String
     for (binding, kind) in reflection.bindings {
         write!(code, "Binding {{ binding: {binding}, kind: BindingKind::{kind:?} }}, ").map_err(|e| e.to_string())?;
     }
-    writeln!(code, "], constants: &{:?} }},", reflection.constants).map_err(|e| e.to_string())
+    writeln!(code, "], constants: &{:?}, matrix: {:?} }},", reflection.constants, reflection.matrix)
+        .map_err(|e| e.to_string())
 }
 
 /// The words of a SPIR-V file.

@@ -26,6 +26,8 @@ pub struct Shader {
     pub bindings: &'static [Binding],
     /// Ids of its specialization constants, sorted.
     pub constants: &'static [u32],
+    /// It computes with matrix units: its pipelines need a device that has them, and full subgroups of the size that they take.
+    pub matrix: bool,
 }
 
 include!(concat!(env!("OUT_DIR"), "/shaders.rs"));

@@ -1,4 +1,4 @@
-//! Reads from a SPIR-V module what the pipeline needs to know of it: bindings, specialization constants, workgroup size.
+//! Reads from a SPIR-V module what the pipeline needs to know of it: bindings, specialization constants, matrix units.
 
 /// Kind of resource a shader binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,16 +16,21 @@ pub struct Reflection {
     pub bindings: Vec<(u32, BindingKind)>,
     /// Ids of the specialization constants, sorted.
     pub constants: Vec<u32>,
+    /// It computes with matrix units.
+    pub matrix: bool,
 }
 
 const MAGIC: u32 = 0x0723_0203;
 const HEADER_WORDS: usize = 5;
 
+const OP_CAPABILITY: u32 = 17;
 const OP_TYPE_IMAGE: u32 = 25;
 const OP_TYPE_STRUCT: u32 = 30;
 const OP_TYPE_POINTER: u32 = 32;
 const OP_VARIABLE: u32 = 59;
 const OP_DECORATE: u32 = 71;
+
+const CAPABILITY_COOPERATIVE_MATRIX: u32 = 6022;
 
 const DECORATION_SPEC_ID: u32 = 1;
 const DECORATION_BINDING: u32 = 33;
@@ -44,6 +49,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
     let mut pointee_of = Vec::new();
     let mut type_op = Vec::new();
     let mut variables = Vec::new();
+    let mut matrix = false;
     let mut rest = &words[HEADER_WORDS..];
     while let Some(&first) = rest.first() {
         let (length, op) = ((first >> 16) as usize, first & 0xFFFF);
@@ -53,6 +59,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
         let (instruction, tail) = rest.split_at(length);
         rest = tail;
         match (op, &instruction[1..]) {
+            (OP_CAPABILITY, &[CAPABILITY_COOPERATIVE_MATRIX]) => matrix = true,
             (OP_DECORATE, &[_, DECORATION_SPEC_ID, id, ..]) => constants.push(id),
             (OP_DECORATE, &[target, DECORATION_BINDING, binding, ..]) => binding_of.push((target, binding)),
             (OP_DECORATE, &[_, DECORATION_DESCRIPTOR_SET, set, ..]) if set != 0 => {
@@ -78,6 +85,8 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
         bindings.push((binding, kind));
     }
     bindings.sort_by_key(|(binding, _)| *binding);
+    // One buffer under several types, as texels and as halves, is one binding.
+    bindings.dedup();
     constants.sort_unstable();
     if let Some(pair) = bindings.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         return Err(format!("binding {} is declared twice", pair[0].0));
@@ -85,7 +94,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
     if let Some(pair) = constants.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("specialization constant {} is declared twice", pair[0]));
     }
-    Ok(Reflection { bindings, constants })
+    Ok(Reflection { bindings, constants, matrix })
 }
 
 #[cfg(test)]
@@ -121,6 +130,29 @@ mod tests {
         let found = reflect(&words).unwrap();
         assert_eq!(found.bindings, [(0, BindingKind::Buffer), (1, BindingKind::Image)]);
         assert_eq!(found.constants, [0, 64]);
+        assert!(!found.matrix);
+    }
+
+    #[test]
+    fn finds_matrix_units_and_buffers_of_two_types() {
+        let buffers = |kind: u32| {
+            module(&[
+                &[OP_CAPABILITY, 1],
+                &[OP_CAPABILITY, CAPABILITY_COOPERATIVE_MATRIX],
+                &[OP_DECORATE, 6, DECORATION_BINDING, 2],
+                &[OP_DECORATE, 7, DECORATION_BINDING, 2],
+                &[OP_TYPE_STRUCT, 1, 50],
+                &[OP_TYPE_POINTER, 2, STORAGE_STORAGE_BUFFER, 1],
+                &[OP_VARIABLE, 2, 6, STORAGE_STORAGE_BUFFER],
+                &[kind, 3, 50],
+                &[OP_TYPE_POINTER, 4, if kind == OP_TYPE_STRUCT { 12 } else { 0 }, 3],
+                &[OP_VARIABLE, 4, 7, if kind == OP_TYPE_STRUCT { 12 } else { 0 }],
+            ])
+        };
+        let found = reflect(&buffers(OP_TYPE_STRUCT)).unwrap();
+        assert_eq!((found.bindings, found.matrix), (vec![(2, BindingKind::Buffer)], true));
+        let mixed = reflect(&buffers(OP_TYPE_IMAGE)).unwrap_err();
+        assert!(mixed.contains("binding 2 is declared twice"), "{mixed}");
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, PRESETS, Preset, Products};
+use super::{Limits, MatrixUnit, PRESETS, Preset, Products};
 
 /// Upper bounds to put on a device's limits; an absent field leaves the device's own value.
 ///
-/// A clamp only ever makes a limit stricter: sizes and counts take the minimum, the alignment takes the maximum. The
-/// exceptions are `subgroup_size` and `products`, hints for schedules, which are replaced.
+/// A clamp only ever makes a limit stricter: sizes and counts take the minimum, the alignment takes the maximum, and
+/// of the matrix units those stay that are named. The exceptions are `subgroup_size` and `products`, hints for schedules, which
+/// are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitsClamp {
@@ -35,6 +36,8 @@ pub struct LimitsClamp {
     pub subgroup_size: Option<u32>,
     /// See [`Limits::shuffle_width`].
     pub shuffle_width: Option<u32>,
+    /// See [`Limits::matrix_units`]; `[]` switches them off.
+    pub matrix_units: Option<Vec<MatrixUnit>>,
     /// See [`Limits::heap_bytes`].
     pub heap_bytes: Option<u64>,
     /// See [`Limits::products`].
@@ -89,6 +92,9 @@ impl LimitsClamp {
         if clamp.products.and_then(|products| products.tile).is_some_and(|tile| !tile.is_sound()) {
             return Err(ClampError::Tile);
         }
+        if clamp.products.and_then(|products| products.matrices).is_some_and(|tile| !tile.is_sound()) {
+            return Err(ClampError::MatrixTile);
+        }
         match clamp.storage_buffer_alignment {
             Some(a) if !a.is_power_of_two() => Err(ClampError::Alignment(a)),
             _ => Ok(clamp),
@@ -110,6 +116,7 @@ impl LimitsClamp {
             max_storage_bindings: self.max_storage_bindings.unwrap_or(open.max_storage_bindings),
             subgroup_size: self.subgroup_size.unwrap_or(open.subgroup_size),
             shuffle_width: self.shuffle_width.unwrap_or(open.shuffle_width),
+            matrix_units: self.matrix_units.as_ref().unwrap_or(&open.matrix_units).clone(),
             heap_bytes: self.heap_bytes.unwrap_or(open.heap_bytes),
             products: self.products.unwrap_or(open.products),
         }
@@ -123,6 +130,7 @@ impl LimitsClamp {
         fn lower3(value: [u32; 3], clamp: Option<[u32; 3]>) -> [u32; 3] {
             clamp.map_or(value, |c| std::array::from_fn(|i| value[i].min(c[i])))
         }
+        let named = |unit: &MatrixUnit| self.matrix_units.as_ref().is_none_or(|units| units.contains(unit));
         Limits {
             max_image_2d: lower(limits.max_image_2d, self.max_image_2d),
             max_storage_buffer_range: lower(limits.max_storage_buffer_range, self.max_storage_buffer_range),
@@ -138,6 +146,7 @@ impl LimitsClamp {
             max_storage_bindings: lower(limits.max_storage_bindings, self.max_storage_bindings),
             subgroup_size: self.subgroup_size.unwrap_or(limits.subgroup_size),
             shuffle_width: lower(limits.shuffle_width, self.shuffle_width),
+            matrix_units: limits.matrix_units.iter().copied().filter(|unit| named(unit)).collect(),
             heap_bytes: lower(limits.heap_bytes, self.heap_bytes),
             products: self.products.unwrap_or(limits.products),
         }
@@ -147,6 +156,11 @@ impl LimitsClamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::MatrixType;
+
+    fn unit(factors: MatrixType, k: u32) -> MatrixUnit {
+        MatrixUnit { factors, m: 16, n: 16, k, subgroup: 32, max_invocations: 1024 }
+    }
 
     fn roomy() -> Limits {
         Limits {
@@ -162,6 +176,7 @@ mod tests {
             max_storage_bindings: 1 << 20,
             subgroup_size: 32,
             shuffle_width: 32,
+            matrix_units: vec![unit(MatrixType::F16, 16), unit(MatrixType::F16, 8), unit(MatrixType::Bf16, 16)],
             heap_bytes: 1 << 34,
             products: Products::default(),
         }
@@ -208,6 +223,22 @@ mod tests {
             Limits { heap_bytes: 67108864, max_workgroup_size: [64, 1024, 1], ..roomy() },
             "other fields keep the device's values"
         );
+    }
+
+    #[test]
+    fn matrix_units_that_are_not_named_go() {
+        let units = |text: &str| LimitsClamp::parse(text).unwrap().apply(&roomy()).matrix_units;
+        assert_eq!(units("{}"), roomy().matrix_units);
+        assert_eq!(units(r#"{"matrix_units": []}"#), []);
+        // As `doctor` prints them; what the device does not have is not lent to it.
+        let printed = serde_json::to_string(&[unit(MatrixType::Bf16, 16), unit(MatrixType::Bf16, 64)]).unwrap();
+        assert!(printed.contains(r#""factors":"bf16","m":16,"n":16,"k":16,"subgroup":32"#), "{printed}");
+        assert_eq!(units(&format!(r#"{{"matrix_units": {printed}}}"#)), [unit(MatrixType::Bf16, 16)]);
+        for phone in ["adreno-830", "adreno-730", "mali-g715", "mali-g925", "vulkan-minimum"] {
+            assert_eq!(units(phone), [], "{phone}");
+        }
+        let field = LimitsClamp::parse(r#"{"matrix_units": [{"m": 16}]}"#).unwrap_err().to_string();
+        assert!(field.contains("factors"), "{field}");
     }
 
     #[test]

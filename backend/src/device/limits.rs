@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Products;
+use super::{MatrixUnit, Products};
 
 /// Limits of a device, read once; any of them can be clamped so that one machine stands in for a smaller one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Limits {
     /// Invocations of a subgroup that can exchange registers by shuffles in a compute shader; 0 where they cannot. Unlike
     /// `subgroup_size` a fact: kernels rely on it.
     pub shuffle_width: u32,
+    /// Products that subgroups compute together, sorted; empty where there are none, or where a kernel could not use them.
+    pub matrix_units: Vec<MatrixUnit>,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
     /// How matrix products are to be computed. A hint as well.
@@ -53,8 +55,9 @@ impl Limits {
         max_storage_bindings: 16,
         subgroup_size: 32,
         shuffle_width: 32,
+        matrix_units: Vec::new(),
         heap_bytes: 16 << 30,
-        products: Products { schedule: None, tile: None, parts: None, from_caches: false },
+        products: Products { schedule: None, tile: None, matrices: None, parts: None, from_caches: false },
     };
 
     /// Bytes of the allocations that an arena is cut into: whole MiB where the device allows one, so that offsets aligned in the
@@ -82,6 +85,7 @@ impl Limits {
             max_storage_bindings: 32,
             subgroup_size: 8,
             shuffle_width: 8,
+            matrix_units: Vec::new(),
             heap_bytes: 4 << 30,
             products: Products::default(),
         }

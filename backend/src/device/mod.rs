@@ -2,12 +2,14 @@
 
 mod clamp;
 mod limits;
+mod matrix;
 mod presets;
 mod products;
 mod profile;
 
 pub use clamp::{ClampError, LimitsClamp};
 pub use limits::Limits;
+pub use matrix::{MatrixType, MatrixUnit};
 pub use presets::{PRESETS, Preset};
-pub use products::{ProductSchedule, Products, StagedTile};
+pub use products::{MatrixTile, ProductSchedule, Products, StagedTile};
 pub use profile::{Case, Estimate, ImageLines, IntegerCosts, Profile};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Limits;
+use super::{Limits, MatrixUnit};
 
 /// What a device, or whoever measures on it, asks of the schedules of matrix products.
 ///
@@ -14,6 +14,8 @@ pub struct Products {
     pub schedule: Option<ProductSchedule>,
     /// Tile of every staged product that fits the device, instead of one chosen by shape.
     pub tile: Option<StagedTile>,
+    /// Tile of every product by matrix units that has room for it, instead of one chosen by shape.
+    pub matrices: Option<MatrixTile>,
     /// Parts that k is summed in at most.
     pub parts: Option<u32>,
     /// The choice by shape leaves shared memory alone: where it is the memory that caches are, or a slow one, texels come as fast
@@ -31,6 +33,9 @@ pub enum ProductSchedule {
     Staged,
     /// The invocations of a workgroup go over k together, for few sums.
     Across,
+    /// Workgroups bring tiles to shared memory as matrix units take them: rounded to 16 bits, sums in f32. Asked for, products of
+    /// F32 have it too, and gradients in F16 where there are no units of BF16.
+    Matrix,
 }
 
 /// What a workgroup of a staged product sums at a time. All numbers are powers of two.
@@ -87,5 +92,67 @@ impl StagedTile {
     pub fn fits(&self, limits: &Limits) -> bool {
         self.invocations() <= limits.max_workgroup_invocations.min(limits.max_workgroup_size[0])
             && self.shared_bytes() <= limits.max_shared_memory.into()
+    }
+}
+
+/// What a workgroup sums at a time by matrix units. Counts are powers of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MatrixTile {
+    /// Matrices of sums that a subgroup holds along m.
+    pub tile_m: u32,
+    /// The same along n.
+    pub tile_n: u32,
+    /// Subgroups along m.
+    pub lanes_m: u32,
+    /// Subgroups along n.
+    pub lanes_n: u32,
+    /// Quads of k.
+    pub quads_k: u32,
+    /// Tiles of each operand in shared memory: 2, or 1 where they are not loaded while the ones before are summed.
+    pub buffers: u32,
+}
+
+impl Default for MatrixTile {
+    fn default() -> Self {
+        Self { tile_m: 2, tile_n: 2, lanes_m: 2, lanes_n: 2, quads_k: 8, buffers: 2 }
+    }
+}
+
+impl MatrixTile {
+    /// Whether the numbers are what a shader takes.
+    pub fn is_sound(&self) -> bool {
+        let Self { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers } = *self;
+        let all = [tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers];
+        let small = |n: &u32| n.is_power_of_two() && *n <= 64;
+        all.iter().all(small) && tile_m <= 8 && tile_n <= 8 && buffers <= 2 && quads_k >= 2
+    }
+
+    /// Elements of m and of n, with matrices of this size.
+    pub fn extents(&self, [m, n]: [u32; 2]) -> [u32; 2] {
+        [m * self.tile_m * self.lanes_m, n * self.tile_n * self.lanes_n]
+    }
+
+    /// Invocations of a workgroup.
+    pub fn invocations(&self, unit: &MatrixUnit) -> u32 {
+        unit.subgroup * self.lanes_m * self.lanes_n
+    }
+
+    /// Texels of shared memory: tiles of 16 bits an element, a texel more for every row of them, whichever way rows run; or
+    /// one matrix of f32 of every subgroup's row, a texel more for every column.
+    pub fn shared_texels(&self, matrix: [u32; 2]) -> u32 {
+        let [m, n] = self.extents(matrix);
+        let k = 4 * self.quads_k;
+        let tiles = self.buffers * ((m + n) * k / 8 + m.max(k) + n.max(k));
+        let sums = (m / 4 + 1) * matrix[1] * self.lanes_n;
+        tiles.max(sums)
+    }
+
+    /// Whether a device has room for it, and the unit divides it.
+    pub fn fits(&self, unit: &MatrixUnit, limits: &Limits) -> bool {
+        let most = unit.max_invocations.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]);
+        let shared = 16 * u64::from(self.shared_texels([unit.m, unit.n]));
+        let whole = [unit.m, unit.n, unit.k].iter().all(|n| n % 8 == 0) && (4 * self.quads_k).is_multiple_of(unit.k);
+        whole && self.invocations(unit) <= most && shared <= limits.max_shared_memory.into()
     }
 }

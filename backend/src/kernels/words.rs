@@ -13,7 +13,7 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     let get = |id| constant(constants, id).unwrap_or(1);
     let workgroups = times(&groups);
     let size = get(LOCAL_SIZE);
-    let product = Schedule::of(constants).filter(|_| shader.starts_with("gemm"));
+    let product = Schedule::of(shader, constants).filter(|_| shader.starts_with("gemm"));
     let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage }) = product else {
         let extents = [0, 1, 2, 3].map(|axis| get(BOX + axis));
         let rows = match get(TILE_ROWS) {

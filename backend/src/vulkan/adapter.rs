@@ -8,6 +8,7 @@ use crate::device::{Limits, Products};
 
 use super::error::{Error, Result};
 use super::instance::{API_VERSION, Instance, version_text};
+use super::matrix;
 use super::options::Validation;
 
 /// Kind of a device, best first.
@@ -199,6 +200,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
             .min(limits.max_per_stage_descriptor_storage_images),
         subgroup_size: subgroup.subgroup_size,
         shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
+        matrix_units: matrix::units(instance, raw, has)?,
         heap_bytes,
         products: Products { from_caches: is_phone(basic.vendor_id), ..Products::default() },
     };

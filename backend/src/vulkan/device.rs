@@ -16,6 +16,7 @@ use super::adapter::Adapter;
 use super::census::{Census, Counts};
 use super::error::{Error, Result};
 use super::instance::Instance;
+use super::matrix;
 use super::memory::Budget;
 
 pub(super) struct Device {
@@ -43,8 +44,17 @@ impl Device {
         if adapter.memory_budget {
             extensions.push(ext::memory_budget::NAME.as_ptr());
         }
-        let info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
-        // SAFETY: the adapter was enumerated from this live instance; the family and the extensions are its own.
+        let mut matrix = matrix::Features::needed_by(&limits.matrix_units);
+        let matrices = !limits.matrix_units.is_empty();
+        if matrices {
+            extensions.extend(matrix.extensions());
+        }
+        let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
+        if matrices {
+            info = matrix.enable(info);
+        }
+        // SAFETY: the adapter was enumerated from this live instance; the family, the extensions and the
+        // features are its own.
         let raw = unsafe { instance.raw.create_device(adapter.raw, &info, None) }
             .map_err(|result| Error::Vulkan { call: "vkCreateDevice", result })?;
         // SAFETY: queue 0 of the family was requested above.

@@ -60,7 +60,7 @@ pub(super) struct Instance {
     /// The messenger holds its address; whoever reads it may keep it longer.
     pub log: Arc<ValidationLog>,
     /// Keeps the loader's library open.
-    _entry: ash::Entry,
+    pub entry: ash::Entry,
 }
 
 impl Instance {
@@ -108,9 +108,9 @@ impl Instance {
             }
             _ => Error::Vulkan { call: "vkCreateInstance", result },
         })?;
-        let mut instance = Self { raw, messenger: None, log, _entry: entry };
+        let mut instance = Self { raw, messenger: None, log, entry };
         if validation != Validation::Off {
-            let functions = ext::debug_utils::Instance::new(&instance._entry, &instance.raw);
+            let functions = ext::debug_utils::Instance::new(&instance.entry, &instance.raw);
             let info = messenger_info(&instance.log);
             // SAFETY: the extension is enabled; the user data is `log`, which the messenger does not outlive.
             let messenger = unsafe { functions.create_debug_utils_messenger(&info, None) }

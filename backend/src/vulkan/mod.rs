@@ -19,6 +19,7 @@ mod driver_cache;
 mod error;
 mod gpu;
 mod instance;
+mod matrix;
 mod memory;
 mod options;
 mod pipeline;

@@ -56,6 +56,7 @@ impl Pipeline {
 
     fn new(device: &Arc<Device>, cache: vk::PipelineCache, shader: &Shader, constants: &[(u32, u32)]) -> Result<Self> {
         check(device, shader, constants)?;
+        let subgroup = if shader.matrix { Some(matrix_subgroup(device, shader, constants)?) } else { None };
         let mut pipeline = Self {
             device: Arc::clone(device),
             name: shader.name.to_owned(),
@@ -91,7 +92,7 @@ impl Pipeline {
         // SAFETY: the words are valid SPIR-V by the contract of `ShaderCode`.
         let module =
             unsafe { raw.create_shader_module(&info, None) }.map_err(|r| device.failed("vkCreateShaderModule", r))?;
-        let built = build(device, cache, module, pipeline.layout, constants);
+        let built = build(device, cache, module, pipeline.layout, constants, subgroup);
         // SAFETY: a module may go once its pipeline is built.
         unsafe { raw.destroy_shader_module(module, None) };
         pipeline.raw = built.map_err(|result| match result {
@@ -129,6 +130,7 @@ fn build(
     module: vk::ShaderModule,
     layout: vk::PipelineLayout,
     constants: &[(u32, u32)],
+    subgroup: Option<u32>,
 ) -> std::result::Result<vk::Pipeline, vk::Result> {
     let entries: Vec<_> = constants
         .iter()
@@ -137,13 +139,18 @@ fn build(
         .collect();
     let data: Vec<u32> = constants.iter().map(|(_, bits)| *bits).collect();
     let specialization = vk::SpecializationInfo::default().map_entries(&entries).data(bytemuck::cast_slice(&data));
-    let stage = vk::PipelineShaderStageCreateInfo::default()
+    let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
+    let mut stage = vk::PipelineShaderStageCreateInfo::default()
         .stage(vk::ShaderStageFlags::COMPUTE)
         .module(module)
         .name(c"main")
         .specialization_info(&specialization);
+    if let Some(subgroup) = subgroup {
+        size = size.required_subgroup_size(subgroup);
+        stage = stage.flags(vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS).push_next(&mut size);
+    }
     let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
-    // SAFETY: all handles are alive, the entries lie within the data, ids are distinct.
+    // SAFETY: all handles are alive, the entries lie within the data, ids are distinct; the device requires subgroups of that size.
     unsafe { device.raw.create_compute_pipelines(cache, &info, None) }
         .map(|pipelines| pipelines[0])
         .map_err(|(_, result)| result)
@@ -194,6 +201,26 @@ fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<(
         invocations,
         limits.max_workgroup_invocations.into(),
     )
+}
+
+/// Invocations of the subgroups of a shader's pipeline that computes with matrix units; an error where the device has none or a
+/// workgroup of that size is not made of such subgroups.
+fn matrix_subgroup(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<u32> {
+    let fail = |reason: String| Error::Pipeline { shader: shader.name.to_owned(), reason };
+    let Some(unit) = device.limits.matrix_units.first() else {
+        return Err(fail("it computes with matrix units, and the device's limits name none".to_owned()));
+    };
+    let size = |axis: u32| constants.iter().find(|(id, _)| *id == axis).map_or(1, |(_, size)| *size);
+    let [width, height, depth] = [0, 1, 2].map(size);
+    if width == 0 || width % unit.subgroup != 0 {
+        let reason =
+            format!("its workgroups are {width} invocations wide, but subgroups of {} are full", unit.subgroup);
+        return Err(fail(reason));
+    }
+    let invocations = [width, height, depth].into_iter().map(u64::from).product();
+    let what = || format!("invocations of a workgroup of full subgroups of shader {}", shader.name);
+    within(what, invocations, unit.max_invocations.into())?;
+    Ok(unit.subgroup)
 }
 
 /// Pipelines by shader and constants; beyond `max` the least recently used goes.

@@ -13,7 +13,8 @@ const INTEGERS: IntegerCosts =
 
 /// Image size and the 128 MiB binding range as the driver reports them; field reports of LoRA training on this chip found that
 /// the *sum* of a dispatch's buffers is capped at 128 MiB too, so the preset takes the strict reading. 32 KiB of shared memory and
-/// waves of 64 as in Mesa's freedreno tables; 1024 invocations.
+/// waves of 64 as in Mesa's freedreno tables; 1024 invocations. Newer drivers of the 830
+/// list matrix units, which engines switched off again as wrong: none until they were measured.
 const LIMITS: LimitsClamp = LimitsClamp {
     max_image_2d: Some(16384),
     max_storage_buffer_range: Some(128 * MIB),
@@ -22,6 +23,7 @@ const LIMITS: LimitsClamp = LimitsClamp {
     max_workgroup_count: Some([65535; 3]),
     max_shared_memory: Some(32 * KIB),
     subgroup_size: Some(64),
+    matrix_units: Some(Vec::new()),
     products: FROM_CACHES,
     ..NONE
 };

@@ -13,9 +13,14 @@ const INTEGERS: IntegerCosts = IntegerCosts {
     mul_high: Estimate::range(1.0, 4.0, 8.0),
 };
 
-/// Warps of 16, and shared memory that lives in the load/store cache.
-const LIMITS: LimitsClamp =
-    LimitsClamp { max_shared_memory: Some(32 * KIB), subgroup_size: Some(16), products: FROM_CACHES, ..NONE };
+/// Warps of 16, and shared memory that lives in the load/store cache. No report of either chip lists matrix units.
+const LIMITS: LimitsClamp = LimitsClamp {
+    max_shared_memory: Some(32 * KIB),
+    subgroup_size: Some(16),
+    matrix_units: Some(Vec::new()),
+    products: FROM_CACHES,
+    ..NONE
+};
 
 /// Mali-G715 with 7 cores near 0.9 GHz (Tensor G3, G4).
 pub(super) const G715: Preset = Preset {

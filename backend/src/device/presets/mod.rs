@@ -25,6 +25,7 @@ const NONE: LimitsClamp = LimitsClamp {
     max_storage_bindings: None,
     subgroup_size: None,
     shuffle_width: None,
+    matrix_units: None,
     heap_bytes: None,
     products: None,
 };
@@ -85,6 +86,7 @@ const VULKAN_MINIMUM: LimitsClamp = LimitsClamp {
     max_shared_memory: Some(16 * KIB),
     max_storage_bindings: Some(4),
     shuffle_width: Some(0),
+    matrix_units: Some(Vec::new()),
     ..NONE
 };
 

@@ -28,13 +28,14 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub(super) use schedule::{Schedule, Stage};
+pub(super) use schedule::{Schedule, Stage, Unit};
 
-use schedule::Size;
+use schedule::{Factors, Size};
 
-use super::dispatch::Builder;
+use super::dispatch::{Builder, LOCAL_SIZE};
 use super::epilogue::Tail;
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
+use crate::device::{MatrixTile, MatrixType};
 use crate::graph::{DType, Desc, Form, Op};
 use crate::layout::Layout;
 
@@ -54,6 +55,11 @@ const QUADS_K: u32 = 12;
 const BUFFERS: u32 = 13;
 const LOADS_M: u32 = 14;
 const LOADS_N: u32 = 15;
+// Of matrix units.
+const MATRIX_M: u32 = 10;
+const MATRIX_N: u32 = 11;
+const MATRIX_K: u32 = 19;
+const SHARED: u32 = 20;
 pub(super) const REDUCE: u32 = 16;
 pub(super) const REDUCE_2: u32 = 17;
 const SCALE_2: u32 = 18;
@@ -142,6 +148,12 @@ impl Product {
         (true, step)
     }
 
+    /// What matrix units may round both sides to: products are of weights, outer products of gradients.
+    fn factors(&self) -> Factors {
+        let factors = if self.reduce == 0 { MatrixType::F16 } else { MatrixType::Bf16 };
+        if self.a.1.dtype == DType::F32 { Factors::Whole(factors) } else { Factors::Rounded(factors) }
+    }
+
     fn exchanged(self) -> Self {
         Self { a: self.b, b: self.a, ..self }
     }
@@ -159,7 +171,9 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let turn = call.tail.and_then(|tail| tail.turn());
     let halves = turn.and_then(|turn| turn.halves()).map(|head_dim| head_dim / 8);
     let (a_along_k, step_k) = first.steps();
-    let size = Size { quads_m: p0.div_ceil(4), n, k, batches: [b2, b3], a_along_k, step_k, halves };
+    let batches = [b2, b3];
+    let factors = first.factors();
+    let size = Size { quads_m: p0.div_ceil(4), n, k, batches, a_along_k, step_k, halves, factors };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
@@ -233,15 +247,27 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Resul
         .set(LANES_N, lanes_n)
         .set(PARTS, parts)
         .set(MATRICES, p2);
+    let [extent_m, extent_n] = schedule.extents();
     let builder = match stage {
-        Some(Stage { quads_k, buffers, band }) => {
-            let loaders = invocations / quads_k;
-            builder
-                .set(BAND, band)
-                .set(QUADS_K, quads_k)
-                .set(BUFFERS, buffers)
-                .set(LOADS_M, (tile_m * lanes_m).div_ceil(loaders))
-                .set(LOADS_N, (tile_n / 4 * lanes_n).div_ceil(loaders))
+        Some(Stage { quads_k, buffers, band, unit }) => {
+            let builder = builder.set(BAND, band).set(QUADS_K, quads_k).set(BUFFERS, buffers);
+            match unit {
+                Some(Unit { shape: [m, n, k], subgroup, .. }) => {
+                    // Octets of a tile, whichever way they run.
+                    let loads = |extent: u32| (extent * quads_k / 2).div_ceil(invocations);
+                    builder
+                        .set(MATRIX_M, m)
+                        .set(MATRIX_N, n)
+                        .set(MATRIX_K, k)
+                        .set(LOADS_M, loads(extent_m))
+                        .set(LOADS_N, loads(extent_n))
+                        .set(SHARED, schedule.shared_texels())
+                }
+                None => {
+                    let loads = |extent: u32| (extent / 4).div_ceil(invocations / quads_k);
+                    builder.set(LOADS_M, loads(extent_m)).set(LOADS_N, loads(extent_n))
+                }
+            }
         }
         None if share > 1 => builder.set(STEP_N, step_n).set(SHARE, share),
         None => {
@@ -251,6 +277,6 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Resul
     };
     let matrices = p2.checked_mul(p3);
     let matrices = matrices.ok_or_else(|| Refusal(format!("a product: {p2} x {p3} matrices are too many")))?;
-    let groups = [p1.div_ceil(tile_n * lanes_n), p0.div_ceil(4).div_ceil(tile_m * lanes_m), matrices];
+    let groups = [p1.div_ceil(extent_n), p0.div_ceil(extent_m), matrices];
     builder.workgroups(invocations, groups)
 }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | direct | processors, phones, what fits no other | each invocation fetches the fragments of its sums, caches do the sharing |
 //! | across | few sums: up to 8 columns, or 16 rows | its invocations go over k side by side and add up their sums in shared memory |
+//! | matrix | weights of 16 bits or quantized, on a device with matrix units | brings tiles to shared memory as the units take them; its subgroups hold matrices of sums |
 //! | staged | everything else on a GPU | brings tiles of both operands to shared memory, decoded once, while it sums over the tiles before |
 //!
 //! # Direct
@@ -23,6 +24,12 @@
 //! the chain of loads, whatever n is. Staged, an invocation has 8 x 8 sums, loads 2 + 2 fragments for 1024 multiplications, and
 //! loads the next while it sums.
 //!
+//! # Matrix units
+//!
+//! Factors are rounded to 16 bits, sums are f32. MUL_MAT takes F16, as ggml's CPU does with the right factor of such weights. What
+//! OUT_PROD multiplies are gradients, often below the 6e-8 that F16 ends at: it takes BF16, and another schedule where a device has no
+//! units of that type. So do two factors of F32, which the caller may want to the last bit.
+//!
 //! # Parts of k
 //!
 //! A long k is cut so that the slab of a that one part reads by columns stays in a cache, and on a GPU so that a small product
@@ -30,14 +37,20 @@
 
 use super::super::addressing::constant;
 use super::super::dispatch::PROCESSOR_SUBGROUP;
-use super::{BAND, BUFFERS, LANES_K, LANES_M, LANES_N, PARTS, QUADS_K, SHARE, STEP_N, TILE_M, TILE_N};
-use crate::device::{Limits, ProductSchedule, StagedTile};
+use super::{
+    BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K, SHARE, STEP_N, TILE_M,
+    TILE_N,
+};
+use crate::device::{Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule, StagedTile};
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
 
 /// Fewest elements of k that pay for a part on a GPU.
 const LEAST_PART_K: u32 = 128;
+
+/// The same by matrix units.
+const LEAST_MATRIX_PART_K: u32 = 256;
 
 /// Invocations that fill a GPU.
 const GPU_INVOCATIONS: u32 = 1 << 15;
@@ -79,6 +92,26 @@ const TILES: [StagedTile; 10] = [
     tile(1, 1, 4, 16, 8),
 ];
 
+/// The shader of matrix units of BF16.
+const MATRIX_BF16: &str = "gemm_matrix_bf16";
+
+/// What the tiles of matrix units are chosen from.
+const MATRIX_TILES: [MatrixTile; 6] = [
+    matrices(4, 4, 2, 2, 8),
+    matrices(4, 2, 2, 4, 8),
+    matrices(2, 4, 2, 2, 8),
+    matrices(4, 2, 2, 2, 8),
+    matrices(2, 2, 2, 2, 8),
+    matrices(1, 2, 2, 2, 8),
+];
+
+/// Workgroups of matrix units that a GPU runs at a time, about.
+const MATRIX_GROUPS: u32 = 256;
+
+const fn matrices(tile_m: u32, tile_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> MatrixTile {
+    MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers: 2 }
+}
+
 const fn tile(quads_m: u32, quads_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> StagedTile {
     StagedTile { quads_m, quads_n, lanes_m, lanes_n, quads_k, buffers: 2 }
 }
@@ -96,6 +129,17 @@ pub(super) struct Size {
     pub step_k: u32,
     /// Quads between two that an invocation must both have.
     pub halves: Option<u32>,
+    /// What matrix units may round the factors to.
+    pub factors: Factors,
+}
+
+/// What matrix units may round the factors of a product to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Factors {
+    /// The type.
+    Rounded(MatrixType),
+    /// Nothing, unless that schedule is asked for: then this.
+    Whole(MatrixType),
 }
 
 impl Size {
@@ -118,13 +162,13 @@ impl Size {
 /// How a product is spread over invocations; all of it becomes specialization constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Schedule {
-    /// Quads of m of an invocation.
+    /// Quads of m of an invocation; by matrix units, matrices along m of a subgroup.
     pub tile_m: u32,
-    /// Values of n of an invocation.
+    /// Values of n of an invocation; by matrix units, matrices along n of a subgroup.
     pub tile_n: u32,
-    /// Invocations of a workgroup along m.
+    /// Invocations of a workgroup along m; by matrix units, subgroups.
     pub lanes_m: u32,
-    /// Invocations of a workgroup along n.
+    /// The same along n.
     pub lanes_n: u32,
     /// Invocations of a workgroup along k, a power of two.
     pub lanes_k: u32,
@@ -147,30 +191,72 @@ pub(in super::super) struct Stage {
     pub buffers: u32,
     /// Rows of tiles that run together.
     pub band: u32,
+    /// What multiplies them, if not every invocation its own.
+    pub unit: Option<Unit>,
+}
+
+/// What a shader knows of a matrix unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Unit {
+    pub factors: MatrixType,
+    /// Extents along m, n and k.
+    pub shape: [u32; 3],
+    /// Invocations of a subgroup.
+    pub subgroup: u32,
 }
 
 impl Schedule {
     /// The schedule of a dispatch, read back from its constants.
-    pub fn of(constants: &[(u32, u32)]) -> Option<Self> {
+    pub fn of(shader: &str, constants: &[(u32, u32)]) -> Option<Self> {
         let get = |id| constant(constants, id);
-        let stage = match get(QUADS_K) {
-            Some(quads_k) => Some(Stage { quads_k, buffers: get(BUFFERS)?, band: get(BAND)? }),
+        let [lanes_m, lanes_n] = [get(LANES_M)?, get(LANES_N)?];
+        let factors = if shader.starts_with(MATRIX_BF16) { MatrixType::Bf16 } else { MatrixType::F16 };
+        let unit = match get(MATRIX_K) {
+            Some(k) => {
+                let subgroup = get(LOCAL_SIZE)? / (lanes_m * lanes_n);
+                Some(Unit { factors, shape: [get(MATRIX_M)?, get(MATRIX_N)?, k], subgroup })
+            }
             None => None,
         };
+        let stage = match get(QUADS_K) {
+            Some(quads_k) => Some(Stage { quads_k, buffers: get(BUFFERS)?, band: get(BAND)?, unit }),
+            None => None,
+        };
+        let staged = stage.is_some();
         Some(Self {
             tile_m: get(TILE_M)?,
             tile_n: get(TILE_N)?,
-            lanes_m: get(LANES_M)?,
-            lanes_n: get(LANES_N)?,
-            lanes_k: get(LANES_K).unwrap_or(1),
+            lanes_m,
+            lanes_n,
+            lanes_k: if staged { 1 } else { get(LANES_K).unwrap_or(1) },
             parts: get(PARTS)?,
-            share: if stage.is_some() { 1 } else { get(SHARE).unwrap_or(1) },
-            step_n: if stage.is_some() { 1 } else { get(STEP_N)? },
+            share: if staged { 1 } else { get(SHARE).unwrap_or(1) },
+            step_n: if staged { 1 } else { get(STEP_N)? },
             stage,
         })
     }
 
+    /// Texels of shared memory that matrix units are given; 0 without them.
+    pub fn shared_texels(&self) -> u32 {
+        let Self { tile_m, tile_n, lanes_m, lanes_n, stage, .. } = *self;
+        let Some(Stage { quads_k, buffers, unit: Some(unit), .. }) = stage else { return 0 };
+        let [m, n, _] = unit.shape;
+        MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers }.shared_texels([m, n])
+    }
+
+    fn unit(&self) -> Option<Unit> {
+        self.stage.and_then(|stage| stage.unit)
+    }
+
     pub(super) fn shader(&self, pair: bool) -> &'static str {
+        if let Some(unit) = self.unit() {
+            return match (unit.factors, pair) {
+                (MatrixType::F16, false) => "gemm_matrix",
+                (MatrixType::F16, true) => "gemm_matrix_pair",
+                (MatrixType::Bf16, false) => MATRIX_BF16,
+                (MatrixType::Bf16, true) => "gemm_matrix_bf16_pair",
+            };
+        }
         match (self.stage.is_some(), self.share > 1, pair) {
             (true, _, false) => "gemm_staged",
             (true, _, true) => "gemm_staged_pair",
@@ -183,7 +269,13 @@ impl Schedule {
 
     /// Invocations of a workgroup.
     pub fn invocations(&self) -> u32 {
-        self.lanes_m * self.lanes_n * self.lanes_k
+        self.lanes_m * self.lanes_n * self.lanes_k * self.unit().map_or(1, |unit| unit.subgroup)
+    }
+
+    /// Elements of m and of n of a workgroup.
+    pub fn extents(&self) -> [u32; 2] {
+        let [m, n] = self.unit().map_or([4, 1], |unit| [unit.shape[0], unit.shape[1]]);
+        [m * self.tile_m * self.lanes_m, n * self.tile_n * self.lanes_n]
     }
 
     /// The schedule of a product on a device: the one that is asked for, else by shape; direct where that has no room.
@@ -195,6 +287,7 @@ impl Schedule {
             ProductSchedule::Direct => None,
             ProductSchedule::Across => Self::across(&size, limits),
             ProductSchedule::Staged => Self::staged(&size, limits),
+            ProductSchedule::Matrix => Self::matrix(&size, limits).or_else(|| Self::staged(&size, limits)),
         };
         let schedule = match (chosen, size.halves) {
             (Some(chosen), _) => chosen,
@@ -298,6 +391,35 @@ impl Schedule {
         (lanes_k > 1 && room(lanes_m * lanes_k)).then_some(chosen)
     }
 
+    /// By the unit of most multiplications, the tile that takes least of those that fit.
+    fn matrix(size: &Size, limits: &Limits) -> Option<Self> {
+        let asked = limits.products.schedule == Some(ProductSchedule::Matrix);
+        let (wanted, any) = match size.factors {
+            Factors::Rounded(factors) => (factors, asked),
+            Factors::Whole(factors) if asked => (factors, true),
+            Factors::Whole(_) => return None,
+        };
+        let of_type = |unit: &&MatrixUnit| unit.factors == wanted;
+        let work = |unit: &&MatrixUnit| (of_type(unit), unit.m * unit.n * unit.k);
+        let unit = limits.matrix_units.iter().filter(|unit| any || of_type(unit)).max_by_key(work)?;
+        let matrix = [unit.m, unit.n];
+        // Rotated halves of a head are in one tile.
+        let whole_heads = |tile: &MatrixTile| size.halves.is_none_or(|h| tile.extents(matrix)[0].is_multiple_of(8 * h));
+        let fits = |tile: &MatrixTile| tile.fits(unit, limits) && whole_heads(tile);
+        let candidates = || MATRIX_TILES.iter().filter(|tile| fits(tile)).map(|&tile| (tile, matrix_parts(size, tile.extents(matrix))));
+        let time = |&(tile, parts): &(MatrixTile, u32)| matrix_time(size, tile.extents(matrix), parts);
+        let by_time = || candidates().min_by(|a, b| time(a).total_cmp(&time(b)));
+        let asked = limits.products.matrices.filter(fits).map(|tile| (tile, matrix_parts(size, tile.extents(matrix))));
+        let (tile, parts) = asked.or_else(by_time)?;
+        let MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers } = tile;
+        let [m, n] = tile.extents(matrix);
+        let narrow = size.n <= n || 4 * size.quads_m <= m;
+        let band = if narrow { 1 } else { BAND_ROWS };
+        let unit = Unit { factors: unit.factors, shape: [unit.m, unit.n, unit.k], subgroup: unit.subgroup };
+        let stage = Some(Stage { quads_k, buffers, band, unit: Some(unit) });
+        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, stage })
+    }
+
     /// The tile that [`cost`] likes best of those that fit.
     fn staged(size: &Size, limits: &Limits) -> Option<Self> {
         let keeps_halves = |tile: &StagedTile| size.halves.is_none_or(|h| tile.quads_m == 2 && tile.lanes_m == h);
@@ -309,7 +431,7 @@ impl Schedule {
         let StagedTile { quads_m, quads_n, lanes_m, lanes_n, quads_k, buffers } = tile;
         let [m, n] = tile.extents();
         let narrow = size.n <= BAND_ROWS * n || 4 * size.quads_m <= m;
-        let stage = Some(Stage { quads_k, buffers, band: if narrow { 1 } else { BAND_ROWS } });
+        let stage = Some(Stage { quads_k, buffers, band: if narrow { 1 } else { BAND_ROWS }, unit: None });
         let (tile_m, tile_n) = (quads_m, 4 * quads_n);
         Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, stage })
     }
@@ -325,7 +447,8 @@ fn by_shape(size: &Size, limits: &Limits) -> ProductSchedule {
     } else if limits.products.from_caches {
         ProductSchedule::Direct
     } else {
-        ProductSchedule::Staged
+        // Staged where there are no matrix units, or none that round as the product lets them.
+        ProductSchedule::Matrix
     }
 }
 
@@ -366,4 +489,28 @@ fn cost(size: &Size, tile: StagedTile, parts: u32) -> f64 {
     let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
     let joined = if parts > 1 { 16.0 * f64::from(parts) * sums / f64::from(GPU_INVOCATIONS) } else { 0.0 };
     groups * m * n * k * step / beside + joined
+}
+
+/// Workgroups by matrix units for one part of k.
+fn matrix_groups(size: &Size, [m, n]: [u32; 2]) -> u64 {
+    u64::from(size.quads_m.div_ceil(m / 4)) * u64::from(size.n.div_ceil(n)) * size.matrices()
+}
+
+/// Parts of k that fill a GPU with workgroups of a tile of these elements.
+fn matrix_parts(size: &Size, tile: [u32; 2]) -> u32 {
+    let by_device = (u64::from(MATRIX_GROUPS) / matrix_groups(size, tile).max(1)) as u32;
+    by_device.min(size.k / LEAST_MATRIX_PART_K).min(size.most_parts()).max(1)
+}
+
+/// What a product by matrix units takes, about, in bytes through a core: rounds of workgroups, each of which fetches its tiles and
+/// multiplies them. Sums of parts are written and read again.
+fn matrix_time(size: &Size, [m, n]: [u32; 2], parts: u32) -> f64 {
+    let rounds = (matrix_groups(size, [m, n]) * u64::from(parts)).div_ceil(MATRIX_GROUPS.into()) as f64;
+    let k = f64::from(size.k.div_ceil(parts));
+    let [m, n] = [m, n].map(f64::from);
+    // A core multiplies 128 by 128 elements in the time that it fetches 2 x 128.
+    let step = (m + n).max(m * n / 64.0);
+    let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
+    let joined = if parts > 1 { 2.0 * f64::from(parts) * sums / f64::from(MATRIX_GROUPS) } else { 0.0 };
+    rounds * (k * step + 4.0 * m * n) + joined
 }

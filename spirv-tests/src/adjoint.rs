@@ -5,7 +5,7 @@
 use fblayout::graph::{Array, DType, Desc, Op, Rope, Shape, decode};
 
 use crate::cases::PLAIN_ROPE;
-use crate::{Case, Device, Failure, Fill, Setup, tolerance};
+use crate::{Case, Device, Failure, Fill, Outcome, Setup, tolerance};
 
 /// A case that is linear in one operand, and the case of its adjoint on the same other operands. The two operands and the two
 /// outputs are whole values, so that x pairs with the adjoint's output and dy with the op's.
@@ -55,10 +55,10 @@ fn run(device: &dyn Device, case: &Case, argument: usize) -> Result<Run, Failure
     let fail = |what: String| Failure { case: case.name.clone(), what };
     let id = case.node().output;
     let desc = case.desc(id);
-    let bytes = device.run(&case.graph, &case.data, &[id]).map_err(fail)?.bytes;
+    let Outcome { bytes, rounded } = device.run(&case.graph, &case.data, &[id]).map_err(fail)?;
     let output = Array { shape: desc.shape, data: decode(desc.dtype, &bytes[0]).map_err(|e| fail(e.to_string()))? };
     let inputs = case.inputs();
-    let tolerance = tolerance(&case.node().op, &inputs, &case.dtypes(), &case.expected(&inputs)).remove(0);
+    let tolerance = tolerance(&case.node().op, &inputs, &case.dtypes(), &case.expected(&inputs), rounded).remove(0);
     let value = case.node().inputs[argument].value;
     let (_, bytes) = case.data.iter().find(|(id, _)| *id == value).expect("operands have data");
     let Desc { dtype, shape } = case.desc(value);

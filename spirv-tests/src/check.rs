@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fblayout::device::MatrixType;
 use fblayout::graph::{Array, DType, Graph, ValueId, decode, encode};
 
 use crate::{Case, tolerance};
@@ -20,6 +21,8 @@ pub trait Device {
 pub struct Outcome {
     /// Host bytes of the values asked for.
     pub bytes: Vec<Vec<u8>>,
+    /// What products rounded their factors to for matrix units, if any of them did.
+    pub rounded: Option<MatrixType>,
 }
 
 /// A case that does not agree with its oracle.
@@ -43,10 +46,9 @@ pub fn check(device: &dyn Device, case: &Case) -> Result<(), Failure> {
     let outputs = case.outputs();
     let inputs = case.inputs();
     let expected = case.expected(&inputs);
-    let bounds = tolerance(&case.node().op, &inputs, &case.dtypes(), &expected);
-    assert_eq!(bounds.len(), outputs.len(), "{}: one tolerance per output", case.name);
-
     let outcome = device.run(&case.graph, &case.data, &outputs).map_err(fail)?;
+    let bounds = tolerance(&case.node().op, &inputs, &case.dtypes(), &expected, outcome.rounded);
+    assert_eq!(bounds.len(), outputs.len(), "{}: one tolerance per output", case.name);
     for (i, id) in outputs.iter().enumerate() {
         let dtype = case.desc(*id).dtype;
         let got = decode(dtype, &outcome.bytes[i]).map_err(|e| fail(e.to_string()))?;

@@ -119,7 +119,7 @@ impl CountedDevice {
             plan.slots[slot].home.unpack(&texels).map_err(|e| e.to_string())
         };
         let bytes = read.iter().map(content).collect::<Result<_, String>>()?;
-        Ok(CountedRun { outcome: Outcome { bytes }, plan, operands })
+        Ok(CountedRun { outcome: Outcome { bytes, rounded: None }, plan, operands })
     }
 
     /// A storage for every slot: those of external values with their data, all others poisoned.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fblayout::device::Limits;
+use fblayout::device::{Limits, MatrixType};
 use fblayout::graph::{self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, Shape, ValueId, decode, eval};
 use fblayout::kernels::{
     self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Rotation, SecondProduct, Source, StorageKind,
@@ -11,7 +11,7 @@ use fblayout::plan::{Home, Owner, Plan, PlanOptions, Report, Slot, Step, TEXEL_B
 
 use crate::check::compare;
 use crate::reference::contents;
-use crate::{Failure, Fill, Setup, VulkanDevice, tolerance};
+use crate::{Failure, Fill, Outcome, Setup, VulkanDevice, tolerance};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
 
@@ -261,8 +261,9 @@ impl FusedCase {
         let fail = |what: String| Failure { case: format!("fused {}", self.name), what };
         let given = contents(&self.graph, &self.data);
         let expected = eval(&self.graph, given).map_err(|e| fail(e.to_string()))?;
-        let bounds = self.bounds(&expected);
-        let got = self.run(device).map_err(fail)?;
+        let outcome = self.outcome(device).map_err(fail)?;
+        let bounds = self.bounds(&expected, outcome.rounded);
+        let got = numbers(&outcome).map_err(fail)?;
         for (id, got) in self.written().iter().zip(got) {
             let which = if *id == self.output() { "output" } else { "stored result" };
             compare(&got, &expected[id], &bounds[id]).map_err(|what| fail(format!("{which}: {what}")))?;
@@ -272,49 +273,56 @@ impl FusedCase {
 
     /// What the dispatch writes.
     pub fn run(&self, device: &VulkanDevice) -> Result<Vec<Vec<f64>>, String> {
+        numbers(&self.outcome(device)?)
+    }
+
+    fn outcome(&self, device: &VulkanDevice) -> Result<Outcome, String> {
         let plan = self.plan(device.engine().limits(), device.options())?;
-        let outcome = device.run_plan(&self.graph, plan, &self.data, self.written())?;
-        outcome.bytes.iter().map(|bytes| decode(DType::F32, bytes).map_err(|e| e.to_string())).collect()
+        device.run_plan(&self.graph, plan, &self.data, self.written())
     }
 
     /// How far each computed value may be from the oracle.
-    fn bounds(&self, expected: &Contents) -> Contents {
+    fn bounds(&self, expected: &Contents, rounded: Option<MatrixType>) -> Contents {
         let mut bounds = Contents::new();
         for node in &self.graph.nodes {
-            let own = self.own_bound(node, expected);
+            let own = self.own_bound(node, expected, rounded);
             let passed = passed_on(node, expected, &bounds);
             bounds.insert(node.output, own.zip(&passed, |own, passed| own + passed));
         }
         if self.fused.second.is_some() {
-            self.join_products(expected, &mut bounds);
+            self.join_products(expected, rounded, &mut bounds);
         }
         bounds
     }
 
     /// The error of a node on exact operands.
-    fn own_bound(&self, node: &Node, expected: &Contents) -> Array {
+    fn own_bound(&self, node: &Node, expected: &Contents, rounded: Option<MatrixType>) -> Array {
         let inputs = node.shown(expected);
         let dtypes = node.inputs.iter().map(|i| i.value).chain([node.output]);
         let dtypes: Vec<DType> = dtypes.map(|id| self.graph.values[id.index()].dtype).collect();
-        tolerance(&node.op, &inputs, &dtypes, std::slice::from_ref(&expected[&node.output])).remove(0)
+        tolerance(&node.op, &inputs, &dtypes, std::slice::from_ref(&expected[&node.output]), rounded).remove(0)
     }
 
     /// Two products in one accumulator are one sum of `k + k2` products, a factor on some: `(k + k2 + 4) U` relative to the sum of all
     /// magnitudes, of which a product's own bound has `(k + 2) U` relative to its own. The steps after them come again.
-    fn join_products(&self, expected: &Contents, bounds: &mut Contents) {
+    fn join_products(&self, expected: &Contents, rounded: Option<MatrixType>, bounds: &mut Contents) {
         let (nodes, scale) = (&self.graph.nodes, self.fused.second.map_or(0.0, |s| f64::from(s.scale)));
         let k = |node: &Node| f64::from(node.inputs[1].shape[usize::from(node.op == Op::OutProd)]);
         let (first, second) = (&nodes[0], &nodes[1]);
         let terms = k(first) + k(second) + 4.0;
-        let [a, b] = [first, second].map(|node| self.own_bound(node, expected).map(|e| e / (k(node) + 2.0) * terms));
+        let [a, b] = [first, second].map(|node| self.own_bound(node, expected, rounded).map(|e| e / (k(node) + 2.0) * terms));
         let sum = a.zip(&b, |a, b| a + scale.abs() * b);
-        let rounded = sum.zip(&expected[&nodes[3].output], |e, y| if y.fract() == 0.0 { e } else { e + U * y.abs() });
-        bounds.insert(nodes[3].output, rounded);
+        let added = sum.zip(&expected[&nodes[3].output], |e, y| if y.fract() == 0.0 { e } else { e + U * y.abs() });
+        bounds.insert(nodes[3].output, added);
         for node in &nodes[4..] {
             let passed = passed_on(node, expected, bounds);
-            bounds.insert(node.output, self.own_bound(node, expected).zip(&passed, |own, passed| own + passed));
+            bounds.insert(node.output, self.own_bound(node, expected, rounded).zip(&passed, |own, passed| own + passed));
         }
     }
+}
+
+fn numbers(outcome: &Outcome) -> Result<Vec<Vec<f64>>, String> {
+    outcome.bytes.iter().map(|bytes| decode(DType::F32, bytes).map_err(|e| e.to_string())).collect()
 }
 
 /// What errors of its operand do to a rotation, which is linear: each of a pair gets at most the sum of both.

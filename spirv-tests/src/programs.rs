@@ -1,6 +1,7 @@
 //! Random graphs of several nodes whose every result is exact in f32, so that the device must agree bit for bit, whatever the
 //! plan does with copies, memory and order.
 
+use fblayout::device::MatrixType;
 use fblayout::graph::{Array, Binary, Contents, DType, Desc, Graph, Node, Op, Operand, Shape, Unary, ValueId, encode};
 
 use crate::fill::Random;
@@ -50,7 +51,10 @@ impl ExactProgram {
 fn exact(graph: &Graph, node: &Node, inputs: &[Array], after: &Contents) -> bool {
     let ids = node.inputs.iter().map(|i| i.value).chain([node.output]);
     let dtypes: Vec<DType> = ids.map(|id| graph.values[id.index()].dtype).collect();
-    let bounds = tolerance(&node.op, inputs, &dtypes, &[after[&node.output].clone()]);
+    // Matrix units multiply weights that are not F32.
+    let factors = if node.op == Op::OutProd { MatrixType::Bf16 } else { MatrixType::F16 };
+    let rounded = (dtypes[0] != DType::F32).then_some(factors);
+    let bounds = tolerance(&node.op, inputs, &dtypes, &[after[&node.output].clone()], rounded);
     bounds.iter().all(|b| b.data.iter().all(|&b| b == 0.0))
 }
 

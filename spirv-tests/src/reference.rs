@@ -45,6 +45,6 @@ impl Device for Reference {
             let numbers: Vec<f32> = contents[id].data.iter().map(|&x| x as f32).collect();
             encode(graph.values[id.index()].dtype, &numbers).map_err(|e| e.to_string())
         };
-        Ok(Outcome { bytes: read.iter().map(bytes).collect::<Result<_, _>>()? })
+        Ok(Outcome { bytes: read.iter().map(bytes).collect::<Result<_, _>>()?, rounded: None })
     }
 }

@@ -16,6 +16,7 @@ mod samples;
 mod soft_max;
 mod windows;
 
+use fblayout::device::MatrixType;
 use fblayout::graph::{Array, Binary, DType, Op, Rope, Unary, oracle, rope_frequencies, rope_pairs};
 
 use soft_max::soft_max;
@@ -69,12 +70,20 @@ fn chain(n: usize) -> f64 {
 }
 
 /// Tolerances of the op's written values. `dtypes` are those of the operands and of the output.
-pub fn tolerance(op: &Op, inputs: &[Array], dtypes: &[DType], outputs: &[Array]) -> Vec<Array> {
+///
+/// Products may have `rounded` their factors to what matrix units multiply.
+pub fn tolerance(
+    op: &Op,
+    inputs: &[Array],
+    dtypes: &[DType],
+    outputs: &[Array],
+    rounded: Option<MatrixType>,
+) -> Vec<Array> {
     let [out, ..] = outputs else { return Vec::new() };
     let one = match op {
-        Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
-        Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1]),
-        Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0]),
+        Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0], rounded),
+        Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1], rounded),
+        Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0], None),
         Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out),
         Op::FlashAttnBackQ(attention) => attention_back::queries(attention, inputs, out),
         Op::FlashAttnBackKv(attention) => attention_back::keys_values(attention, inputs, out),
@@ -177,16 +186,64 @@ fn integers(array: &Array) -> bool {
 }
 
 /// Sums of products: `(k + 2) U` relative to the sum of magnitudes, with two roundings for decoding. Sums of integers are exact
-/// as long as the magnitudes stay below 2^24.
-fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32) -> Array {
+/// as long as the magnitudes stay below 2^24, and the factors are what matrix units can hold.
+///
+/// Matrix units round factors that are not of their type, and add as they like: four times `U`, and what rounding adds to magnitudes.
+fn products(
+    op: &Op,
+    inputs: &[Array],
+    dtype: DType,
+    out: &Array,
+    k: u32,
+    rounded: Option<MatrixType>,
+) -> Array {
     let mut absolute = inputs.to_vec();
     absolute[0] = magnitude(&inputs[0], dtype);
     absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
-    if inputs[..2].iter().all(integers) && bound.data.iter().all(|&b| b < 1.0 / U) {
+    let largest = rounded.map_or(f64::INFINITY, |factors| f64::from(1 << bits(factors)));
+    let held = |array: &Array| integers(array) && array.data.iter().all(|x| x.abs() <= largest);
+    if inputs[..2].iter().all(held) && bound.data.iter().all(|&b| b < 1.0 / U) {
         return out.map(|_| 0.0);
     }
-    bound.map(|b| (f64::from(k) + 2.0) * U * b + FLUSH * f64::from(k))
+    let terms = f64::from(k) + 2.0;
+    let Some(factors) = rounded else {
+        return bound.map(|b| terms * U * b + FLUSH * f64::from(k));
+    };
+    let least = if factors == MatrixType::F16 { HALF_STEP } else { FLUSH };
+    let grown = |array: &Array| array.map(|x| x * (1.0 + relative_error(factors)) + least);
+    if dtype != stored_as(factors) {
+        absolute[0] = grown(&absolute[0]);
+    }
+    absolute[1] = grown(&absolute[1]);
+    let most = oracle(op, &absolute, out.shape).remove(0);
+    most.zip(&bound, |most, b| most - b + 4.0 * terms * U * b + FLUSH * f64::from(k))
+}
+
+/// Steps of F16 below its least normal number.
+const HALF_STEP: f64 = 1.0 / (1 << 24) as f64;
+
+/// Bits of the significand.
+fn bits(factors: MatrixType) -> u32 {
+    match factors {
+        MatrixType::F16 => 11,
+        MatrixType::Bf16 => 8,
+    }
+}
+
+/// F16 is cut or rounded as the driver likes, BF16 rounded to nearest.
+fn relative_error(factors: MatrixType) -> f64 {
+    match factors {
+        MatrixType::F16 => 2.0 / f64::from(1 << bits(factors)),
+        MatrixType::Bf16 => 1.0 / f64::from(1 << bits(factors)),
+    }
+}
+
+fn stored_as(factors: MatrixType) -> DType {
+    match factors {
+        MatrixType::F16 => DType::F16,
+        MatrixType::Bf16 => DType::BF16,
+    }
 }
 
 fn has_minimum(dtype: DType) -> bool {

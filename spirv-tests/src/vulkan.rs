@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fblayout::device::{LimitsClamp, Profile};
+use fblayout::device::{LimitsClamp, MatrixType, Profile};
 use fblayout::engine::{AttentionChoice, Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{Plan, PlanOptions, Selector, StorageChoice};
@@ -134,7 +134,9 @@ impl VulkanDevice {
             self.texels(tensor, "output")?;
             self.engine.read(tensor).map_err(text)
         };
-        Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()? })
+        let shaders = program.plan().steps.iter().map(|step| step.shader);
+        let rounded = shaders.filter_map(matrix_type).next();
+        Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()?, rounded })
     }
 }
 
@@ -142,4 +144,10 @@ impl Device for VulkanDevice {
     fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
         self.run_program(graph, data, read, |externals| self.engine.compile(graph, externals))
     }
+}
+
+/// What a shader rounds the factors of products to.
+fn matrix_type(shader: &str) -> Option<MatrixType> {
+    let rest = shader.strip_prefix("gemm_matrix")?;
+    Some(if rest.starts_with("_bf16") { MatrixType::Bf16 } else { MatrixType::F16 })
 }

@@ -56,7 +56,7 @@ pub fn traffic(
     let shader = FUSED.into_iter().find_map(|suffix| shader.strip_suffix(suffix)).unwrap_or(shader);
     let operands: Vec<(Access, Addressing)> =
         accesses.iter().zip(0..).filter_map(|(&access, p)| Some((access, Addressing::of(constants, p)?))).collect();
-    let products = if shader.starts_with("gemm") { Product::all(constants, groups, &operands) } else { None };
+    let products = if shader.starts_with("gemm") { Product::all(shader, constants, groups, &operands) } else { None };
     match products {
         Some(products) => {
             let (inputs, results) = operands.split_at(2 * products.len());
@@ -102,8 +102,8 @@ enum Way {
 impl Product {
     /// The products of a dispatch: as many as it reads pairs of operands before the first that it writes. The second one belongs
     /// to the workgroups of the first part of k, and has all of its own k there.
-    fn all(constants: &[(u32, u32)], groups: [u32; 3], operands: &[(Access, Addressing)]) -> Option<Vec<Self>> {
-        let schedule = Schedule::of(constants)?;
+    fn all(shader: &str, constants: &[(u32, u32)], groups: [u32; 3], operands: &[(Access, Addressing)]) -> Option<Vec<Self>> {
+        let schedule = Schedule::of(shader, constants)?;
         let first = Self { groups, schedule, reduce: constant(constants, REDUCE)? as usize };
         let read = operands.iter().position(|(access, _)| *access != Access::Read)?;
         match read {
@@ -168,9 +168,10 @@ impl Product {
         let per_fragment = match self.way(a) {
             Way::Scattered => 16 * loads_of_quad(a),
             _ if a.dtype.form() == Form::Block => 4 * BLOCK_LOADS,
+            _ if stage.unit.is_some() => loads_of_octets(a),
             _ => 4 + u32::from(a.dtype.quant_texels().is_some()),
         };
-        self.staged(direct, stage, self.schedule.tile_m * self.schedule.lanes_m, per_fragment, subgroup)
+        self.staged(direct, stage, self.schedule.extents()[0] / 4, per_fragment, subgroup)
     }
 
     /// The same operand by the tiles of workgroups: fragments of 4 by 4, each loaded once, quads of k side by side.
@@ -244,7 +245,7 @@ impl Product {
         let direct = self.direct_b(b, quads, subgroup);
         let Some(stage) = self.schedule.stage else { return direct };
         let per_fragment = if matches!(self.way(b), Way::Scattered) { 16 } else { 4 };
-        self.staged(direct, stage, self.schedule.tile_n / 4 * self.schedule.lanes_n, per_fragment, subgroup)
+        self.staged(direct, stage, self.schedule.extents()[1] / 4, per_fragment, subgroup)
     }
 
     fn direct_b(&self, b: &Addressing, quads: u32, subgroup: u32) -> Traffic {
@@ -464,6 +465,12 @@ fn loads_of_quad(at: &Addressing) -> u32 {
         Form::Tile { .. } => 2,
         Form::Block => BLOCK_LOADS,
     }
+}
+
+/// Loads of two octets, each with the scale it needs.
+fn loads_of_octets(at: &Addressing) -> u32 {
+    let texels = if at.dtype.lanes() < 8 { 2 } else { 1 };
+    2 * (texels + u32::from(at.dtype.quant_texels().is_some()))
 }
 
 /// Quads along axis 0 of a box.

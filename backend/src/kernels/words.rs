@@ -2,7 +2,7 @@
 
 use super::addressing::constant;
 use super::dispatch::{BOX, LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
-use super::gemm::{REDUCE, Schedule};
+use super::gemm::{REDUCE, Schedule, Unit};
 use super::operand::FIRST_ID;
 
 /// First constant id of an op's own parameters.
@@ -22,11 +22,13 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
         };
         return format!("{workgroups} workgroups of {size} invocations, over {} texels{rows}", times(&extents));
     };
-    let mut words = format!(
-        "{workgroups} workgroups of {lanes_m} x {lanes_n} invocations, each with {} x {tile_n} sums over axis {}",
-        4 * tile_m,
-        get(REDUCE)
-    );
+    let (who, unit) = match stage.and_then(|stage| stage.unit) {
+        Some(unit) => ("subgroups", [unit.shape[0], unit.shape[1]]),
+        None => ("invocations", [4, 1]),
+    };
+    let sums = format!("{} x {}", unit[0] * tile_m, unit[1] * tile_n);
+    let mut words =
+        format!("{workgroups} workgroups of {lanes_m} x {lanes_n} {who}, each with {sums} sums over axis {}", get(REDUCE));
     if parts > 1 {
         words += &format!(", in {parts} parts");
     }
@@ -35,6 +37,9 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     }
     if let Some(stage) = stage {
         words += &format!(", from {} tiles of {} in shared memory", stage.buffers, 4 * stage.quads_k);
+        if let Some(Unit { factors, shape: [m, n, k], .. }) = stage.unit {
+            words += &format!(", by matrix units of {m} x {n} x {k} {factors:?}");
+        }
     }
     if step_n > 1 {
         words += &format!(", columns {step_n} apart");

@@ -1,7 +1,7 @@
-use super::schedule::{Schedule, Size};
-use crate::device::{Limits, ProductSchedule, Products, StagedTile};
+use super::schedule::{Factors, Schedule, Size};
+use crate::device::{Limits, MatrixType, ProductSchedule, Products, StagedTile};
 
-const PLAIN: Size = Size { quads_m: 144, n: 96, k: 576, batches: [1, 1], a_along_k: true, step_k: 4, halves: None };
+const PLAIN: Size = Size { quads_m: 144, n: 96, k: 576, batches: [1, 1], a_along_k: true, step_k: 4, halves: None, factors: Factors::Whole(MatrixType::F16) };
 
 fn limits(subgroup_size: u32, shuffle_width: u32) -> Limits {
     Limits { subgroup_size, shuffle_width, ..Limits::for_tests() }
@@ -30,7 +30,7 @@ fn schedules_keep_what_the_shader_presumes() {
                 for quads_m in [1, 2, 3, 48, 144, 12288] {
                     for (n, k) in [(1, 1), (4, 9000), (8, 576), (33, 49152), (96, 576), (4096, 65536)] {
                         for (a_along_k, step_k) in [(true, 4), (true, 16), (false, 4)] {
-                            let size = Size { quads_m, n, k, batches: [3, 1], a_along_k, step_k, halves: None };
+                            let size = Size { quads_m, n, k, batches: [3, 1], a_along_k, step_k, ..PLAIN };
                             assert_presumptions(size, choose(size, &limits), &limits);
                         }
                     }

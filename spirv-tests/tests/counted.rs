@@ -3,16 +3,17 @@
 //! Ignored unless asked for: the modules that count are compiled by `./x counted`, which runs these tests.
 
 use fblayout::device::LimitsClamp;
+use fblayout::graph::Family;
 use fblayout::plan::{PlanOptions, Policy, StorageChoice};
 use fblayout_spirv_tests::{Case, CountedDevice, CountingDevice, STORAGES, cases, check_all};
 
 /// Bytes of operands up to which a case is small.
 const SMALL: usize = 1 << 18;
 
-/// Every `step`-th small case of each family that is counted.
-fn sample(step: usize) -> impl Iterator<Item = Case> {
+/// Every `step`-th small case of a family.
+fn sample(family: Family, step: usize) -> impl Iterator<Item = Case> {
     let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() <= SMALL;
-    cases::COUNTED.iter().flat_map(move |&family| cases::of(family).into_iter().filter(small).step_by(step))
+    cases::of(family).into_iter().filter(small).step_by(step)
 }
 
 /// Every `step`-th of the fused dispatches; what they compute is another test's concern.
@@ -32,10 +33,14 @@ fn assert_fused(device: &CountedDevice, options: PlanOptions, step: usize) {
     assert_eq!(device.gpu().validation_messages(), Vec::<String>::new());
 }
 
-/// Counts agree with the model and results with the oracle.
+/// Counts agree with the model and results with the oracle, in every `step`-th small case of each family that is counted.
 fn assert_counts(device: &CountedDevice, options: PlanOptions, step: usize) {
-    let cases: Vec<Case> = sample(step).collect();
-    let failures = check_all(&CountingDevice { device, options }, &cases);
+    let cases: Vec<Case> = cases::COUNTED.iter().flat_map(|&family| sample(family, step)).collect();
+    assert_counts_of(&cases, device, options);
+}
+
+fn assert_counts_of(cases: &[Case], device: &CountedDevice, options: PlanOptions) {
+    let failures = check_all(&CountingDevice { device, options }, cases);
     let lines: Vec<String> = failures.iter().map(|f| format!("{:?} {f}", options.storage)).collect();
     assert!(lines.is_empty(), "{} of {} cases fail\n{}", lines.len(), cases.len(), lines.join("\n"));
     assert_eq!(device.gpu().validation_messages(), Vec::<String>::new());
@@ -75,18 +80,35 @@ fn row_major_homes() {
     assert_counts(&device, options, 3);
 }
 
-/// The schedules of a GPU: tiles in shared memory, workgroups across k or along n, sums in parts, no shuffles.
+/// The subgroups of a GPU, and workgroups of as many invocations.
+fn wide_subgroups(products: &str) -> CountedDevice {
+    let clamp = format!(
+        r#"{{"products": {products}, "max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}}"#
+    );
+    CountedDevice::open(Some(LimitsClamp::parse(&clamp).expect("a clamp"))).expect("a device and modules")
+}
+
+/// Workgroups spread along n, sums in parts, no shuffles.
 #[test]
 #[ignore = "needs the counting modules: ./x counted"]
 fn schedules_of_wide_subgroups() {
-    let narrow = r#""max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64"#;
-    for (products, step) in [("{}", 5), (r#"{"schedule": "direct"}"#, 7)] {
-        let clamp = LimitsClamp::parse(&format!(r#"{{"products": {products}, {narrow}}}"#)).expect("a clamp");
-        let device = CountedDevice::open(Some(clamp)).expect("a device and modules");
-        for storage in STORAGES {
-            let options = PlanOptions { storage, ..PlanOptions::default() };
-            assert_counts(&device, options, step);
-            assert_fused(&device, options, step + 2);
-        }
+    let device = wide_subgroups(r#"{"schedule": "direct"}"#);
+    for storage in STORAGES {
+        let options = PlanOptions { storage, ..PlanOptions::default() };
+        assert_counts(&device, options, 5);
+        assert_fused(&device, options, 7);
     }
+}
+
+/// Tiles in shared memory, workgroups across k. Few: such shaders take a processor seconds to compile.
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn products_of_wide_subgroups() {
+    let options = PlanOptions { storage: StorageChoice::Image, ..PlanOptions::default() };
+    for (products, step) in [("{}", 5), (r#"{"schedule": "staged"}"#, 11), (r#"{"schedule": "across"}"#, 7)] {
+        let device = wide_subgroups(products);
+        let cases: Vec<Case> = sample(Family::Gemm, step).collect();
+        assert_counts_of(&cases, &device, options);
+    }
+    assert_fused(&wide_subgroups("{}"), options, 17);
 }

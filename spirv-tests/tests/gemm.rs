@@ -1,20 +1,25 @@
 //! Products in every schedule, whatever the shape would choose: the four directions, types of weights, batches, parts of k, epilogues.
 
 use fblayout::device::LimitsClamp;
-use fblayout::graph::{Family, Op};
+use fblayout::graph::{DType, Family, Op};
 use fblayout::plan::{PlanOptions, StorageChoice};
-use fblayout_spirv_tests::{Case, STORAGES, VulkanDevice, cases, check_all};
+use fblayout_spirv_tests::{Case, FusedCase, STORAGES, VulkanDevice, cases, check_all};
 
-/// Schedules asked for: the tile that shapes choose most, one that is narrow along m with a single buffer, one that is long
-/// along k, and sums across a workgroup.
-const SCHEDULES: [&str; 4] = [
-    r#"{"schedule": "staged"}"#,
-    r#"{"schedule": "staged", "tile": {"quads_m": 1, "quads_n": 2, "lanes_m": 2, "lanes_n": 4, "quads_k": 8, "buffers": 1}}"#,
-    r#"{"schedule": "staged", "tile": {"quads_m": 2, "quads_n": 1, "lanes_m": 8, "lanes_n": 2, "quads_k": 2}}"#,
-    r#"{"schedule": "across"}"#,
-];
+/// The tile that shapes choose.
+const STAGED: &str = r#"{"schedule": "staged"}"#;
 
-/// The rotation of heads of 64, which asks for a tile of its own, and everything else in what fits 16 KiB.
+/// A tile that is long along k, of a single buffer: an invocation loads several fragments of either operand.
+const LONG: &str = r#"{"schedule": "staged", "tile":
+    {"quads_m": 1, "quads_n": 1, "lanes_m": 4, "lanes_n": 4, "quads_k": 8, "buffers": 1}}"#;
+
+/// A tile that is wide along m and short along k: not every invocation loads of the right operand.
+const WIDE: &str = r#"{"schedule": "staged", "tile":
+    {"quads_m": 2, "quads_n": 1, "lanes_m": 8, "lanes_n": 2, "quads_k": 2}}"#;
+
+/// Sums across a workgroup.
+const ACROSS: &str = r#"{"schedule": "across"}"#;
+
+/// What a small device has.
 const SMALL: &str =
     r#", "max_shared_memory": 16384, "max_workgroup_invocations": 128, "max_workgroup_size": [128, 128, 64]"#;
 
@@ -41,13 +46,11 @@ fn tells(case: &Case) -> bool {
     !case.name.contains("tokens") && tells.iter().any(|part| case.name.contains(part))
 }
 
-fn assert_cases(cases: &[Case], schedule: &str, more: &str) {
-    for storage in STORAGES {
-        let device = device(storage, schedule, more);
-        let lines: Vec<String> = check_all(&device, cases).iter().map(|f| format!("{storage:?} {f}")).collect();
-        assert!(lines.is_empty(), "{schedule}: {} cases fail\n{}", lines.len(), lines.join("\n"));
-        device.assert_valid();
-    }
+fn assert_cases(storage: StorageChoice, cases: &[Case], schedule: &str, more: &str) {
+    let device = device(storage, schedule, more);
+    let lines: Vec<String> = check_all(&device, cases).iter().map(|f| format!("{storage:?} {f}")).collect();
+    assert!(lines.is_empty(), "{schedule}: {} cases fail\n{}", lines.len(), lines.join("\n"));
+    device.assert_valid();
 }
 
 fn products() -> Vec<Case> {
@@ -55,56 +58,76 @@ fn products() -> Vec<Case> {
     cases::of(Family::Gemm).into_iter().filter(of_gemm).collect()
 }
 
-#[test]
-fn staged() {
-    let few: Vec<Case> = products().into_iter().step_by(4).collect();
-    assert_cases(&few, SCHEDULES[0], "");
+/// A third of the products, half of them in each storage: a processor takes a second or two to compile a staged shader, so
+/// that each case is in one of the three tiles.
+fn assert_third(first: usize, schedule: &str, more: &str) {
+    let third: Vec<Case> = products().into_iter().skip(first).step_by(3).collect();
+    let (buffers, images) = third.split_at(third.len() / 2);
+    for (storage, cases) in STORAGES.into_iter().zip([buffers, images]) {
+        assert_cases(storage, cases, schedule, more);
+    }
 }
 
 #[test]
-fn staged_narrow_in_one_buffer() {
-    let few: Vec<Case> = products().into_iter().step_by(2).collect();
-    assert_cases(&few, SCHEDULES[1], "");
+fn staged() {
+    assert_third(0, STAGED, "");
+}
+
+#[test]
+fn staged_in_one_buffer() {
+    assert_third(1, LONG, "");
 }
 
 #[test]
 fn staged_in_little_memory() {
-    let few: Vec<Case> = products().into_iter().step_by(3).collect();
-    assert_cases(&few, SCHEDULES[2], SMALL);
+    assert_third(2, WIDE, SMALL);
 }
 
 #[test]
 fn across() {
-    assert_cases(&products(), SCHEDULES[3], "");
-}
-
-/// Blocks as the host has them are decoded by other modules.
-#[test]
-fn blocks_in_every_schedule() {
-    let of_blocks = |case: &Case| {
-        matches!(case.node().op, Op::MulMat | Op::OutProd)
-            && case.dtypes()[0].is_quantized()
-            && !case.name.contains("long k")
-            && !case.name.contains("large")
-    };
-    let cases: Vec<Case> = cases::stored().into_iter().filter(of_blocks).collect();
-    let few: Vec<Case> = cases.into_iter().step_by(7).collect();
-    for schedule in [SCHEDULES[1], SCHEDULES[3]] {
-        assert_cases(&few, schedule, "");
+    let cases = products();
+    for storage in STORAGES {
+        assert_cases(storage, &cases, ACROSS, "");
     }
 }
 
-/// Epilogues, second products and rotations.
+/// Blocks as the host has them are decoded by other modules; a type for each schedule, in both directions.
+#[test]
+fn blocks_in_every_schedule() {
+    let [buffers, images] = STORAGES;
+    for (dtype, schedule, storage) in
+        [(DType::Q4_0, LONG, buffers), (DType::MXFP4, WIDE, images), (DType::Q6_K, ACROSS, buffers)]
+    {
+        let tells = |case: &Case| {
+            let product = matches!(case.node().op, Op::MulMat | Op::OutProd);
+            product && case.dtypes()[0] == dtype && case.name.contains("along")
+        };
+        let cases: Vec<Case> = cases::stored().into_iter().filter(tells).collect();
+        assert_eq!(cases.len(), 2, "{dtype:?}");
+        assert_cases(storage, &cases, schedule, "");
+    }
+}
+
+/// Epilogues, second products and rotations, in what each schedule does by itself.
 #[test]
 fn fused_in_every_schedule() {
-    for (schedule, storage) in SCHEDULES.into_iter().zip(STORAGES.into_iter().cycle()) {
+    let [buffers, images] = STORAGES;
+    let of_products = |case: &FusedCase| matches!(case.fused.op, Op::MulMat | Op::OutProd);
+    let all: Vec<FusedCase> = cases::fused().into_iter().filter(of_products).collect();
+    for (schedule, storage, names) in [
+        (STAGED, buffers, ["OUT_PROD k 7 m 17 n 33, bias", "in parts, with an adapter and nothing else"]),
+        (LONG, images, ["Normal, 3 heads of 16, 17 tokens, rotated", "Q4_1, gradient with an adapter"]),
+        // The tile that has two quads of a head with each invocation.
+        (WIDE, buffers, ["Neox, 2 heads of 64, 9 tokens, adapter", "mixed values, gated by a window"]),
+        (ACROSS, buffers, ["Neox, 2 heads of 64, 9 tokens, adapter", "gradient of a gated unit"]),
+        (ACROSS, images, ["k 33 m 5 n 1, beside it OUT_PROD k 8, Integers", "MUL_MAT in parts"]),
+    ] {
         let device = device(storage, schedule, "");
-        let of_products = |op: &Op| matches!(op, Op::MulMat | Op::OutProd);
-        let cases = cases::fused().into_iter().filter(|case| of_products(&case.fused.op)).step_by(11);
-        let fails = |error: String| (!error.contains("parts of k takes none")).then_some(error);
-        let lines: Vec<String> =
-            cases.filter_map(|case| fails(format!("{storage:?} {}", case.check(&device).err()?))).collect();
-        assert!(lines.is_empty(), "{schedule}: {} cases fail\n{}", lines.len(), lines.join("\n"));
+        for name in names {
+            let mut named = all.iter().filter(|case| case.name.contains(name));
+            let case = named.next().unwrap_or_else(|| panic!("no case {name}"));
+            case.check(&device).unwrap_or_else(|failure| panic!("{schedule} {storage:?} {failure}"));
+        }
         device.assert_valid();
     }
 }

@@ -28,11 +28,11 @@ layout(constant_id = 9) const uint MATRICES = 1u;
 // What a matrix unit multiplies: M by K with K by N.
 layout(constant_id = 10) const uint MATRIX_M = 16u;
 layout(constant_id = 11) const uint MATRIX_N = 16u;
-layout(constant_id = 19) const uint MATRIX_K = 16u;
+layout(constant_id = 13) const uint MATRIX_K = 16u;
 // Quads of k of a tile, an even number.
 layout(constant_id = 12) const uint TILE_K = 8u;
 // Tiles of each operand that shared memory holds: one that is read, and perhaps one that is written.
-layout(constant_id = 13) const uint BUFFERS = 2u;
+layout(constant_id = 19) const uint BUFFERS = 2u;
 // Octets, eight elements along its texels, that an invocation loads of a tile of A and of B.
 layout(constant_id = 14) const uint LOADS_M = 1u;
 layout(constant_id = 15) const uint LOADS_N = 1u;

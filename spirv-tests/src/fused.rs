@@ -310,13 +310,15 @@ impl FusedCase {
         let k = |node: &Node| f64::from(node.inputs[1].shape[usize::from(node.op == Op::OutProd)]);
         let (first, second) = (&nodes[0], &nodes[1]);
         let terms = k(first) + k(second) + 4.0;
-        let [a, b] = [first, second].map(|node| self.own_bound(node, expected, rounded).map(|e| e / (k(node) + 2.0) * terms));
+        let [a, b] =
+            [first, second].map(|node| self.own_bound(node, expected, rounded).map(|e| e / (k(node) + 2.0) * terms));
         let sum = a.zip(&b, |a, b| a + scale.abs() * b);
         let added = sum.zip(&expected[&nodes[3].output], |e, y| if y.fract() == 0.0 { e } else { e + U * y.abs() });
         bounds.insert(nodes[3].output, added);
         for node in &nodes[4..] {
             let passed = passed_on(node, expected, bounds);
-            bounds.insert(node.output, self.own_bound(node, expected, rounded).zip(&passed, |own, passed| own + passed));
+            bounds
+                .insert(node.output, self.own_bound(node, expected, rounded).zip(&passed, |own, passed| own + passed));
         }
     }
 }

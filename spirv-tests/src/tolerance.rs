@@ -189,14 +189,7 @@ fn integers(array: &Array) -> bool {
 /// as long as the magnitudes stay below 2^24, and the factors are what matrix units can hold.
 ///
 /// Matrix units round factors that are not of their type, and add as they like: four times `U`, and what rounding adds to magnitudes.
-fn products(
-    op: &Op,
-    inputs: &[Array],
-    dtype: DType,
-    out: &Array,
-    k: u32,
-    rounded: Option<MatrixType>,
-) -> Array {
+fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounded: Option<MatrixType>) -> Array {
     let mut absolute = inputs.to_vec();
     absolute[0] = magnitude(&inputs[0], dtype);
     absolute[1] = inputs[1].map(f64::abs);

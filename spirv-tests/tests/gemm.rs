@@ -26,7 +26,10 @@ const SMALL: &str =
 fn device(storage: StorageChoice, schedule: &str, more: &str) -> VulkanDevice {
     let clamp = LimitsClamp::parse(&format!(r#"{{"products": {schedule}{more}}}"#)).expect("a clamp");
     let options = PlanOptions { storage, ..PlanOptions::default() };
-    VulkanDevice::open_with(options, Some(clamp)).expect("a Vulkan device")
+    let device = VulkanDevice::open_with(options, Some(clamp)).expect("a Vulkan device");
+    let has_units = !device.engine().limits().matrix_units.is_empty();
+    assert!(has_units || !schedule.contains("matrix"), "the device has no matrix units");
+    device
 }
 
 /// Whether a case has something that no other of the sample has for schedules: shapes that are edges of every tile, all
@@ -128,6 +131,51 @@ fn fused_in_every_schedule() {
             let case = named.next().unwrap_or_else(|| panic!("no case {name}"));
             case.check(&device).unwrap_or_else(|failure| panic!("{schedule} {storage:?} {failure}"));
         }
+        device.assert_valid();
+    }
+}
+
+/// Matrices of sums: the tile that shapes choose, one of a single subgroup and buffer, one that is wide along n and long along k.
+const MATRICES: [&str; 3] = [
+    r#"{"schedule": "matrix"}"#,
+    r#"{"schedule": "matrix", "matrices":
+        {"tile_m": 1, "tile_n": 1, "lanes_m": 1, "lanes_n": 1, "quads_k": 4, "buffers": 1}}"#,
+    r#"{"schedule": "matrix", "matrices":
+        {"tile_m": 2, "tile_n": 4, "lanes_m": 1, "lanes_n": 2, "quads_k": 16}}"#,
+];
+
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn matrix_units() {
+    for (first, schedule) in MATRICES.into_iter().enumerate() {
+        assert_third(first, schedule, "");
+    }
+}
+
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn blocks_by_matrix_units() {
+    for (dtype, storage) in [DType::Q4_0, DType::Q6_K].into_iter().zip(STORAGES) {
+        let tells = |case: &Case| {
+            let product = matches!(case.node().op, Op::MulMat | Op::OutProd);
+            product && case.dtypes()[0] == dtype && case.name.contains("along")
+        };
+        let cases: Vec<Case> = cases::stored().into_iter().filter(tells).collect();
+        assert_cases(storage, &cases, MATRICES[0], "");
+    }
+}
+
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn fused_by_matrix_units() {
+    for (schedule, storage) in MATRICES.into_iter().zip(STORAGES.into_iter().cycle()) {
+        let device = device(storage, schedule, "");
+        let of_products = |op: &Op| matches!(op, Op::MulMat | Op::OutProd);
+        let cases = cases::fused().into_iter().filter(|case| of_products(&case.fused.op)).step_by(5);
+        let fails = |error: String| (!error.contains("parts of k takes none")).then_some(error);
+        let lines: Vec<String> =
+            cases.filter_map(|case| fails(format!("{storage:?} {}", case.check(&device).err()?))).collect();
+        assert!(lines.is_empty(), "{schedule}: {} cases fail\n{}", lines.len(), lines.join("\n"));
         device.assert_valid();
     }
 }

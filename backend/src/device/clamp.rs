@@ -66,6 +66,9 @@ pub enum ClampError {
         "products.tile: all are powers of two, quads_m and quads_n up to 8, buffers 1 or 2, quads_k no more than invocations"
     )]
     Tile,
+    /// Numbers of a tile that no shader of matrix units takes.
+    #[error("products.matrices: all are powers of two, tile_m and tile_n up to 8, buffers 1 or 2, quads_k from 2 on")]
+    MatrixTile,
     /// Workgroups without invocations.
     #[error("{0} is 0, but a workgroup has invocations")]
     Empty(&'static str),

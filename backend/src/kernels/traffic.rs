@@ -102,7 +102,12 @@ enum Way {
 impl Product {
     /// The products of a dispatch: as many as it reads pairs of operands before the first that it writes. The second one belongs
     /// to the workgroups of the first part of k, and has all of its own k there.
-    fn all(shader: &str, constants: &[(u32, u32)], groups: [u32; 3], operands: &[(Access, Addressing)]) -> Option<Vec<Self>> {
+    fn all(
+        shader: &str,
+        constants: &[(u32, u32)],
+        groups: [u32; 3],
+        operands: &[(Access, Addressing)],
+    ) -> Option<Vec<Self>> {
         let schedule = Schedule::of(shader, constants)?;
         let first = Self { groups, schedule, reduce: constant(constants, REDUCE)? as usize };
         let read = operands.iter().position(|(access, _)| *access != Access::Read)?;

@@ -27,8 +27,10 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
         None => ("invocations", [4, 1]),
     };
     let sums = format!("{} x {}", unit[0] * tile_m, unit[1] * tile_n);
-    let mut words =
-        format!("{workgroups} workgroups of {lanes_m} x {lanes_n} {who}, each with {sums} sums over axis {}", get(REDUCE));
+    let mut words = format!(
+        "{workgroups} workgroups of {lanes_m} x {lanes_n} {who}, each with {sums} sums over axis {}",
+        get(REDUCE)
+    );
     if parts > 1 {
         words += &format!(", in {parts} parts");
     }

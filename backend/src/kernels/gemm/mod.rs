@@ -34,7 +34,7 @@ use schedule::{Factors, Size};
 use super::dispatch::{Builder, LOCAL_SIZE};
 use super::epilogue::Tail;
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
-use crate::device::{MatrixTile, MatrixType};
+use crate::device::MatrixType;
 use crate::graph::{DType, Desc, Form, Op};
 use crate::layout::Layout;
 
@@ -54,11 +54,15 @@ const QUADS_K: u32 = 12;
 const BUFFERS: u32 = 13;
 const LOADS_M: u32 = 14;
 const LOADS_N: u32 = 15;
-// Of matrix units.
+// Of matrix units. Validation layers up to 1.4.309 take the number of an extent's constant for its place among all that are given: these
+// are in their places, once the workgroup's other extents are given as well.
 const MATRIX_M: u32 = 10;
 const MATRIX_N: u32 = 11;
-const MATRIX_K: u32 = 19;
+const MATRIX_K: u32 = 13;
+const MATRIX_BUFFERS: u32 = 19;
 const SHARED: u32 = 20;
+const LOCAL_SIZE_Y: u32 = 1;
+const LOCAL_SIZE_Z: u32 = 2;
 pub(super) const REDUCE: u32 = 16;
 pub(super) const REDUCE_2: u32 = 17;
 const SCALE_2: u32 = 18;
@@ -249,12 +253,15 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Resul
     let [extent_m, extent_n] = schedule.extents();
     let builder = match stage {
         Some(Stage { quads_k, buffers, band, unit }) => {
-            let builder = builder.set(BAND, band).set(QUADS_K, quads_k).set(BUFFERS, buffers);
+            let builder = builder.set(BAND, band).set(QUADS_K, quads_k);
             match unit {
-                Some(Unit { shape: [m, n, k], subgroup, .. }) => {
+                Some(Unit { shape: [m, n, k], .. }) => {
                     // Octets of a tile, whichever way they run.
                     let loads = |extent: u32| (extent * quads_k / 2).div_ceil(invocations);
                     builder
+                        .set(LOCAL_SIZE_Y, 1)
+                        .set(LOCAL_SIZE_Z, 1)
+                        .set(MATRIX_BUFFERS, buffers)
                         .set(MATRIX_M, m)
                         .set(MATRIX_N, n)
                         .set(MATRIX_K, k)
@@ -264,7 +271,7 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Resul
                 }
                 None => {
                     let loads = |extent: u32| (extent / 4).div_ceil(invocations / quads_k);
-                    builder.set(LOADS_M, loads(extent_m)).set(LOADS_N, loads(extent_n))
+                    builder.set(BUFFERS, buffers).set(LOADS_M, loads(extent_m)).set(LOADS_N, loads(extent_n))
                 }
             }
         }

@@ -38,8 +38,8 @@
 use super::super::addressing::constant;
 use super::super::dispatch::PROCESSOR_SUBGROUP;
 use super::{
-    BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K, SHARE, STEP_N, TILE_M,
-    TILE_N,
+    BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K, SHARE, STEP_N,
+    TILE_M, TILE_N,
 };
 use crate::device::{Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule, StagedTile};
 
@@ -92,7 +92,8 @@ const TILES: [StagedTile; 10] = [
     tile(1, 1, 4, 16, 8),
 ];
 
-/// The shader of matrix units of BF16.
+/// The shaders of matrix units, of F16 and of BF16; others that do more have names that start alike.
+const MATRIX: &str = "gemm_matrix";
 const MATRIX_BF16: &str = "gemm_matrix_bf16";
 
 /// What the tiles of matrix units are chosen from.
@@ -211,15 +212,15 @@ impl Schedule {
         let get = |id| constant(constants, id);
         let [lanes_m, lanes_n] = [get(LANES_M)?, get(LANES_N)?];
         let factors = if shader.starts_with(MATRIX_BF16) { MatrixType::Bf16 } else { MatrixType::F16 };
-        let unit = match get(MATRIX_K) {
-            Some(k) => {
-                let subgroup = get(LOCAL_SIZE)? / (lanes_m * lanes_n);
-                Some(Unit { factors, shape: [get(MATRIX_M)?, get(MATRIX_N)?, k], subgroup })
-            }
-            None => None,
+        let unit = if shader.starts_with(MATRIX) {
+            let subgroup = get(LOCAL_SIZE)? / (lanes_m * lanes_n);
+            Some(Unit { factors, shape: [get(MATRIX_M)?, get(MATRIX_N)?, get(MATRIX_K)?], subgroup })
+        } else {
+            None
         };
+        let buffers = get(if unit.is_some() { MATRIX_BUFFERS } else { BUFFERS });
         let stage = match get(QUADS_K) {
-            Some(quads_k) => Some(Stage { quads_k, buffers: get(BUFFERS)?, band: get(BAND)?, unit }),
+            Some(quads_k) => Some(Stage { quads_k, buffers: buffers?, band: get(BAND)?, unit }),
             None => None,
         };
         let staged = stage.is_some();
@@ -251,7 +252,7 @@ impl Schedule {
     pub(super) fn shader(&self, pair: bool) -> &'static str {
         if let Some(unit) = self.unit() {
             return match (unit.factors, pair) {
-                (MatrixType::F16, false) => "gemm_matrix",
+                (MatrixType::F16, false) => MATRIX,
                 (MatrixType::F16, true) => "gemm_matrix_pair",
                 (MatrixType::Bf16, false) => MATRIX_BF16,
                 (MatrixType::Bf16, true) => "gemm_matrix_bf16_pair",
@@ -406,7 +407,9 @@ impl Schedule {
         // Rotated halves of a head are in one tile.
         let whole_heads = |tile: &MatrixTile| size.halves.is_none_or(|h| tile.extents(matrix)[0].is_multiple_of(8 * h));
         let fits = |tile: &MatrixTile| tile.fits(unit, limits) && whole_heads(tile);
-        let candidates = || MATRIX_TILES.iter().filter(|tile| fits(tile)).map(|&tile| (tile, matrix_parts(size, tile.extents(matrix))));
+        let candidates = || {
+            MATRIX_TILES.iter().filter(|tile| fits(tile)).map(|&tile| (tile, matrix_parts(size, tile.extents(matrix))))
+        };
         let time = |&(tile, parts): &(MatrixTile, u32)| matrix_time(size, tile.extents(matrix), parts);
         let by_time = || candidates().min_by(|a, b| time(a).total_cmp(&time(b)));
         let asked = limits.products.matrices.filter(fits).map(|tile| (tile, matrix_parts(size, tile.extents(matrix))));

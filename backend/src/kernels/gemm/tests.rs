@@ -1,7 +1,16 @@
-use super::schedule::{Factors, Schedule, Size};
-use crate::device::{Limits, MatrixType, ProductSchedule, Products, StagedTile};
+use super::schedule::{Factors, Schedule, Size, Stage};
+use crate::device::{Limits, MatrixType, MatrixUnit, ProductSchedule, Products, StagedTile};
 
-const PLAIN: Size = Size { quads_m: 144, n: 96, k: 576, batches: [1, 1], a_along_k: true, step_k: 4, halves: None, factors: Factors::Whole(MatrixType::F16) };
+const PLAIN: Size = Size {
+    quads_m: 144,
+    n: 96,
+    k: 576,
+    batches: [1, 1],
+    a_along_k: true,
+    step_k: 4,
+    halves: None,
+    factors: Factors::Whole(MatrixType::F16),
+};
 
 fn limits(subgroup_size: u32, shuffle_width: u32) -> Limits {
     Limits { subgroup_size, shuffle_width, ..Limits::for_tests() }
@@ -11,6 +20,10 @@ fn asking(schedule: Option<ProductSchedule>, limits: Limits) -> Limits {
     Limits { products: Products { schedule, ..limits.products }, ..limits }
 }
 
+fn unit(factors: MatrixType, k: u32) -> MatrixUnit {
+    MatrixUnit { factors, m: 16, n: 16, k, subgroup: 32, max_invocations: 1024 }
+}
+
 fn choose(size: Size, limits: &Limits) -> Schedule {
     Schedule::choose(size, limits).expect("room for heads")
 }
@@ -18,14 +31,18 @@ fn choose(size: Size, limits: &Limits) -> Schedule {
 /// What `gemm.comp` presumes of its constants, for every kind of device and every schedule asked for.
 #[test]
 fn schedules_keep_what_the_shader_presumes() {
-    use ProductSchedule::{Across, Direct, Staged};
+    use ProductSchedule::{Across, Direct, Matrix, Staged};
     for subgroup in [0, 1, 4, 8, 16, 32, 64, 128] {
         for (shuffle, most, shared) in
             [(0, 1024, 49152), (subgroup, 1024, 16384), (subgroup, 4, 32768), (subgroup, 1, 0)]
         {
-            let limits =
-                Limits { max_workgroup_invocations: most, max_shared_memory: shared, ..limits(subgroup, shuffle) };
-            for asked in [None, Some(Direct), Some(Staged), Some(Across)] {
+            let limits = Limits {
+                max_workgroup_invocations: most,
+                max_shared_memory: shared,
+                matrix_units: vec![unit(MatrixType::F16, 16), unit(MatrixType::F16, 8)],
+                ..limits(subgroup, shuffle)
+            };
+            for asked in [None, Some(Direct), Some(Staged), Some(Across), Some(Matrix)] {
                 let limits = asking(asked, limits.clone());
                 for quads_m in [1, 2, 3, 48, 144, 12288] {
                     for (n, k) in [(1, 1), (4, 9000), (8, 576), (33, 49152), (96, 576), (4096, 65536)] {
@@ -43,14 +60,20 @@ fn schedules_keep_what_the_shader_presumes() {
 fn assert_presumptions(size: Size, s: Schedule, limits: &Limits) {
     let what = format!("{size:?} {s:?}");
     assert!(s.invocations() <= limits.max_workgroup_invocations && s.parts >= 1, "{what}");
-    assert!((1..=2).contains(&s.tile_m) && (s.tile_n.is_multiple_of(4) || s.tile_n >= size.n), "{what}");
+    let by_units = s.stage.is_some_and(|stage| stage.unit.is_some());
+    assert!(by_units || (1..=2).contains(&s.tile_m) && (s.tile_n.is_multiple_of(4) || s.tile_n >= size.n), "{what}");
     assert!(s.share == 1 || (s.lanes_n == 1 && s.lanes_k == 1 && s.share <= limits.shuffle_width), "{what}");
     assert!(s.share.is_power_of_two() && s.invocations().is_multiple_of(s.share), "{what}");
     assert!(s.lanes_k.is_power_of_two(), "{what}");
     if s.lanes_k > 1 {
         assert!(s.stage.is_none() && 8 * s.invocations() * s.tile_m * s.tile_n <= limits.max_shared_memory, "{what}");
     }
-    if let Some(stage) = s.stage {
+    if let Some(Stage { quads_k, unit: Some(unit), .. }) = s.stage {
+        let [m, n, k] = unit.shape;
+        assert!(s.invocations() == s.lanes_m * s.lanes_n * unit.subgroup && (4 * quads_k).is_multiple_of(k), "{what}");
+        assert!(s.extents() == [m * s.tile_m * s.lanes_m, n * s.tile_n * s.lanes_n], "{what}");
+        assert!(16 * s.shared_texels() <= limits.max_shared_memory, "{what}");
+    } else if let Some(stage) = s.stage {
         let numbers = [s.tile_m, s.tile_n, s.lanes_m, s.lanes_n, stage.quads_k];
         assert!(numbers.iter().all(|n| n.is_power_of_two()) && s.invocations() >= stage.quads_k, "{what}");
         let quads = s.tile_m * s.lanes_m + s.tile_n / 4 * s.lanes_n;
@@ -124,4 +147,27 @@ fn halves_of_heads_stay_together() {
     }
     let few = Limits { max_workgroup_invocations: 8, ..limits(32, 0) };
     assert!(Schedule::choose(Size { halves: Some(16), ..PLAIN }, &few).is_err());
+}
+
+/// Weights of 16 bits and quantized ones go to matrix units of a type that they may be rounded to, and nothing else does.
+#[test]
+fn matrix_units_where_factors_may_be_rounded() {
+    let rounded = |factors| Size { quads_m: 512, n: 512, k: 2048, factors: Factors::Rounded(factors), ..PLAIN };
+    let gpu = |matrix_units| Limits { max_shared_memory: 48 << 10, matrix_units, ..limits(32, 32) };
+    let used = |size, limits: &Limits| {
+        choose(size, limits).stage.and_then(|stage| stage.unit).map(|unit| (unit.factors, unit.shape))
+    };
+    let both = gpu(vec![unit(MatrixType::F16, 8), unit(MatrixType::F16, 16), unit(MatrixType::Bf16, 16)]);
+    for factors in [MatrixType::F16, MatrixType::Bf16] {
+        assert_eq!(used(rounded(factors), &both), Some((factors, [16, 16, 16])));
+    }
+    let half = gpu(vec![unit(MatrixType::F16, 16)]);
+    assert_eq!(used(rounded(MatrixType::Bf16), &half), None);
+    assert_eq!(used(rounded(MatrixType::F16), &gpu(Vec::new())), None);
+    let whole = Size { factors: Factors::Whole(MatrixType::F16), ..rounded(MatrixType::F16) };
+    assert_eq!(used(whole, &both), None);
+    assert_eq!(used(whole, &asking(Some(ProductSchedule::Matrix), half)), Some((MatrixType::F16, [16, 16, 16])));
+    // Halves of heads of 256 in one tile.
+    let heads = Size { halves: Some(32), ..rounded(MatrixType::F16) };
+    assert!(choose(heads, &both).extents()[0].is_multiple_of(256));
 }

@@ -247,7 +247,7 @@ fn text(s: &CStr) -> String {
     s.to_string_lossy().into_owned()
 }
 
-/// Whether a vendor's GPUs are those of phones.
+/// Whether a vendor's GPUs are those of phones: Imagination, Arm, Samsung, Qualcomm.
 fn is_phone(vendor: u32) -> bool {
     matches!(vendor, 0x1010 | 0x13b5 | 0x144d | 0x5143)
 }

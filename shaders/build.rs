@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use sources::Sources;
+use sources::{Part, Sources};
 
 fn main() {
     for path in ["build.rs", "src", "glsl", "manifest", "spirv"] {
@@ -25,11 +25,13 @@ fn main() {
 fn generate() -> Result<(), String> {
     let root = env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?;
     let sources = Sources::new(Path::new(&root));
-    let committed = fs::read_to_string(sources.hash_file()).unwrap_or_default();
-    let stale = committed.trim() != sources.hash().map_err(|e| e.to_string())?;
-    // The compiler of the SPIR-V must build while the SPIR-V is stale.
-    if stale && env::var_os("CARGO_FEATURE_COMPILE").is_none() {
-        return Err("the committed SPIR-V is older than shaders/glsl or shaders/manifest: run ./x shaders".into());
+    let mut stale = false;
+    for (part, remedy) in [(Part::Ordinary, "./x shaders"), (Part::Matrix, "./x shaders --matrix")] {
+        stale |= sources.stale(part).map_err(|e| e.to_string())?;
+        // The compiler of the SPIR-V must build while the SPIR-V is stale.
+        if stale && env::var_os("CARGO_FEATURE_COMPILE").is_none() {
+            return Err(format!("the committed SPIR-V is older than shaders/glsl or shaders/manifest: run {remedy}"));
+        }
     }
     let mut code = String::from("/// Every shader, sorted by name.\npub static SHADERS: &[Shader] = &[\n");
     let variants = if stale { Vec::new() } else { sources.variants().map_err(|e| e.to_string())? };

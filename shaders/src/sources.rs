@@ -1,7 +1,8 @@
-//! The manifest of shader variants and the hash that ties the committed SPIR-V to its sources.
+//! The manifest of shader variants and the hashes that tie the committed SPIR-V to its sources.
 //!
 //! Shared by the build script, the compiler and the tests; each of them uses a part.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,18 @@ use sha2::{Digest, Sha256};
 
 /// What the SPIR-V is compiled for; part of the hash, so that changing it makes the committed SPIR-V stale.
 pub const COMPILE_OPTIONS: &str = "vulkan1.1 spirv1.3 performance no-debug";
+
+/// The define of variants that compute with matrix units.
+pub const MATRIX: &str = "MATRIX";
+
+/// The variants that one compiler makes the modules of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Those that any shaderc compiles, a distribution's too.
+    Ordinary,
+    /// Those with [`MATRIX`]: younger GLSL, which the shaderc crate's own sources know.
+    Matrix,
+}
 
 /// One line of the manifest: a shader's name, its source and the macros it is compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +33,13 @@ pub struct Variant {
     pub source: String,
     /// Macros and their values.
     pub defines: Vec<(String, Option<String>)>,
+}
+
+impl Variant {
+    /// Which compiler it is for.
+    pub fn part(&self) -> Part {
+        if self.defines.iter().any(|(define, _)| define == MATRIX) { Part::Matrix } else { Part::Ordinary }
+    }
 }
 
 /// Parses the manifest: sorted by name, no name twice.
@@ -71,9 +91,18 @@ impl Sources {
         self.root.join("manifest")
     }
 
-    /// File of the committed hash.
-    pub fn hash_file(&self) -> PathBuf {
-        self.spirv().join("sources.sha256")
+    /// File of the committed hash of a part.
+    pub fn hash_file(&self, part: Part) -> PathBuf {
+        self.spirv().join(match part {
+            Part::Ordinary => "sources.sha256",
+            Part::Matrix => "matrix.sha256",
+        })
+    }
+
+    /// Whether the committed modules of a part are older than what they are made from.
+    pub fn stale(&self, part: Part) -> io::Result<bool> {
+        let committed = fs::read_to_string(self.hash_file(part)).unwrap_or_default();
+        Ok(committed.trim() != self.hash(part)?)
     }
 
     /// The variants of the manifest, sorted by name.
@@ -81,23 +110,45 @@ impl Sources {
         parse_manifest(&fs::read_to_string(self.manifest())?).map_err(io::Error::other)
     }
 
-    /// Hash, in hexadecimal, over options, manifest and every file in `glsl/`.
-    pub fn hash(&self) -> io::Result<String> {
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(self.glsl())?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
-        files.sort();
-        files.insert(0, self.manifest());
+    /// Hash, in hexadecimal, over options, lines of the manifest and files of a part; empty if no variant is in it.
+    pub fn hash(&self, part: Part) -> io::Result<String> {
+        let variants: Vec<Variant> = self.variants()?.into_iter().filter(|v| v.part() == part).collect();
+        if variants.is_empty() {
+            return Ok(String::new());
+        }
         let mut hasher = Sha256::new();
-        hasher.update(COMPILE_OPTIONS);
-        for file in files {
-            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let bytes = fs::read(&file)?;
+        let mut field = |bytes: &[u8]| {
             // Lengths keep neighbouring fields apart.
-            hasher.update((name.len() as u64).to_le_bytes());
-            hasher.update(&name);
             hasher.update((bytes.len() as u64).to_le_bytes());
-            hasher.update(&bytes);
+            hasher.update(bytes);
+        };
+        field(COMPILE_OPTIONS.as_bytes());
+        for Variant { name, source, defines } in &variants {
+            field(format!("{name} {source} {defines:?}").as_bytes());
+        }
+        for (name, text) in self.files(variants.into_iter().map(|v| v.source).collect())? {
+            field(name.as_bytes());
+            field(text.as_bytes());
         }
         Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// These files of `glsl/` with all that they include, by name.
+    fn files(&self, mut wanted: Vec<String>) -> io::Result<BTreeMap<String, String>> {
+        let mut found = BTreeMap::new();
+        while let Some(name) = wanted.pop() {
+            if found.contains_key(&name) {
+                continue;
+            }
+            let path = self.glsl().join(&name);
+            let fail = |reason: &str| io::Error::other(format!("{}: {reason}", path.display()));
+            let text = fs::read_to_string(&path).map_err(|e| fail(&e.to_string()))?;
+            for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("#include")) {
+                let included = line.trim().strip_prefix('"').and_then(|rest| rest.split_once('"'));
+                wanted.push(included.ok_or_else(|| fail("an #include names no file in quotes"))?.0.to_owned());
+            }
+            found.insert(name, text);
+        }
+        Ok(found)
     }
 }

@@ -10,9 +10,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fblayout_shaders::{SHADERS, Shader};
+use sources::{MATRIX, Part};
 
 /// Shaders that naga cannot take, with the reason; one that it takes after all fails the test.
 const NAGA_SKIPS: &[(&str, &str)] = &[("probe", "high halves of products, which naga does not know")];
+
+/// Why no module with matrix units is for naga.
+const NAGA_SKIPS_MATRIX: &str = "matrices of a subgroup, which naga does not read";
+
+/// What spirv-val says of the capabilities of matrix units where it is older than them; the layer under `FBL_VALIDATION` validates the
+/// modules on devices that run them.
+const UNKNOWN_TO_SPIRV_VAL: &str = "Invalid capability operand";
 
 fn sources() -> sources::Sources {
     sources::Sources::new(Path::new(env!("CARGO_MANIFEST_DIR")))
@@ -81,6 +89,61 @@ fn every_variant_of_the_manifest_is_embedded() {
 }
 
 #[test]
+fn modules_marked_so_are_those_with_matrix_units() {
+    for variant in sources().variants().unwrap() {
+        let shader = fblayout_shaders::get(&variant.name).unwrap();
+        assert_eq!(
+            shader.matrix,
+            variant.part() == Part::Matrix,
+            "{}: its define {MATRIX} and its module",
+            variant.name
+        );
+    }
+}
+
+#[test]
+fn a_part_is_as_old_as_what_it_is_made_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    for name in ["glsl", "spirv"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    write("manifest", "plain a.comp\n");
+    write("glsl/a.comp", "#include \"both.glsl\"\n");
+    write("glsl/m.comp", "  #include \"m.glsl\"\n#include \"both.glsl\"\n");
+    write("glsl/m.glsl", "// a matrix\n");
+    write("glsl/both.glsl", "// both\n");
+    let sources = sources::Sources::new(folder.path());
+    let stale = || [Part::Ordinary, Part::Matrix].map(|part| sources.stale(part).unwrap());
+    let commit = || {
+        for part in [Part::Ordinary, Part::Matrix] {
+            fs::write(sources.hash_file(part), sources.hash(part).unwrap() + "\n").unwrap();
+        }
+    };
+    assert_eq!(stale(), [true, false], "a part without variants asks for nothing");
+    write("manifest", "plain a.comp\nproduct m.comp MATRIX\n");
+    assert_eq!(stale(), [true, true]);
+    commit();
+    assert_eq!(stale(), [false, false]);
+    write("glsl/m.glsl", "// another matrix\n");
+    assert_eq!(stale(), [false, true]);
+    commit();
+    write("glsl/a.comp", "#include \"both.glsl\"\n\n");
+    assert_eq!(stale(), [true, false]);
+    commit();
+    write("glsl/both.glsl", "// both of them\n");
+    assert_eq!(stale(), [true, true]);
+    commit();
+    write("manifest", "plain a.comp\nproduct m.comp MATRIX BLOCKS\n");
+    assert_eq!(stale(), [false, true]);
+    write("manifest", "plain a.comp # a comment\n");
+    assert_eq!(stale(), [false, true], "what is left of a part that has no variant any more goes");
+    write("glsl/both.glsl", "#include FILE\n");
+    let error = sources.stale(Part::Ordinary).unwrap_err().to_string();
+    assert!(error.contains("both.glsl") && error.contains("#include"), "{error}");
+}
+
+#[test]
 fn operands_bind_a_buffer_and_an_image_each() {
     use fblayout_shaders::BindingKind::{Buffer, Image};
     for shader in SHADERS {
@@ -95,8 +158,12 @@ fn operands_bind_a_buffer_and_an_image_each() {
 fn spirv_val_accepts_every_module() {
     for shader in SHADERS {
         let path = module(shader);
-        if let Err(error) = tool("spirv-val", &["--target-env", "vulkan1.1", &path.to_string_lossy()]) {
-            panic!("{}: {error}", shader.name);
+        match tool("spirv-val", &["--target-env", "vulkan1.1", &path.to_string_lossy()]) {
+            Ok(()) => {}
+            Err(error) if shader.matrix && error.contains(UNKNOWN_TO_SPIRV_VAL) => {
+                println!("{}: not validated, {}", shader.name, error.trim());
+            }
+            Err(error) => panic!("{}: {error}", shader.name),
         }
     }
 }
@@ -110,9 +177,10 @@ fn naga_accepts_every_frozen_module() {
         let kinds: &[(u32, u32)] = if decodes { &[(0, 18), (1, 34)] } else { &[(0, 0), (1, 8)] };
         let verdict =
             kinds.iter().try_for_each(|&(storage, dtype)| naga_accepts(shader, storage, dtype, folder.path()));
-        match (verdict, NAGA_SKIPS.iter().find(|(name, _)| *name == shader.name)) {
+        let listed = NAGA_SKIPS.iter().find(|(name, _)| *name == shader.name).map(|(_, reason)| *reason);
+        match (verdict, listed.or(shader.matrix.then_some(NAGA_SKIPS_MATRIX))) {
             (Ok(()), None) | (Err(_), Some(_)) => {}
-            (Ok(()), Some((_, reason))) => panic!("{}: the skip ({reason}) is no longer needed", shader.name),
+            (Ok(()), Some(reason)) => panic!("{}: the skip ({reason}) is no longer needed", shader.name),
             (Err(error), None) => panic!("{}: {error}", shader.name),
         }
     }

@@ -1,6 +1,10 @@
-//! Compiles every variant of the manifest to `spirv/` and records the hash of the sources.
+//! Compiles the variants of the manifest to `spirv/` and records the hash of the sources.
 //!
-//! `--check` writes nothing and fails where the committed bytes differ. `--counted FOLDER` compiles every variant with `COUNTED`
+//! Those that compute with matrix units need the feature `matrix`, which builds the compiler from its own sources, and `--matrix`, which
+//! compiles nothing else: other modules are a distribution's compiler's, and each compiler has bytes of its own. Without it they stay as they
+//! are, and only the hash of their sources is looked at.
+//!
+//! `--check` writes nothing and fails where the committed bytes differ. `--counted FOLDER` compiles every ordinary variant with `COUNTED`
 //! instead, to modules that count their accesses for the tests of the cost model; they are not committed.
 
 #[path = "../sources.rs"]
@@ -13,17 +17,19 @@ use std::process::ExitCode;
 use shaderc::{
     CompileOptions, Compiler, EnvVersion, OptimizationLevel, ResolvedInclude, ShaderKind, SpirvVersion, TargetEnv,
 };
-use sources::{Sources, Variant};
+use sources::{Part, Sources, Variant};
 
 fn main() -> ExitCode {
     let sources = Sources::new(Path::new(env!("CARGO_MANIFEST_DIR")));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments[..] {
-        [] => run(&sources, false).map(|count| format!("{count} shaders compiled")),
-        ["--check"] => run(&sources, true).map(|count| format!("{count} shaders are as committed")),
+        [] => ordinary(&sources, false),
+        ["--check"] => ordinary(&sources, true),
+        ["--matrix"] => matrix(&sources, false),
+        ["--matrix", "--check"] | ["--check", "--matrix"] => matrix(&sources, true),
         ["--counted", folder] => counted(&sources, Path::new(folder)).map(|count| format!("{count} shaders count")),
-        _ => Err("takes nothing, --check, or --counted FOLDER".to_owned()),
+        _ => Err("takes [--matrix] [--check], or --counted FOLDER".to_owned()),
     };
     match done {
         Ok(done) => {
@@ -37,22 +43,62 @@ fn main() -> ExitCode {
     }
 }
 
-/// Compiles everything, then writes (or compares) the files; nothing is written when one shader fails.
-fn run(sources: &Sources, check: bool) -> Result<usize, String> {
+/// The ordinary variants; what is said of those with matrix units is what their hash proves.
+fn ordinary(sources: &Sources, check: bool) -> Result<String, String> {
+    if cfg!(feature = "matrix") {
+        return Err("ordinary shaders are compiled without the feature `matrix`".to_owned());
+    }
+    let done = run(sources, Part::Ordinary, check)?;
+    if sources.stale(Part::Matrix).map_err(|e| e.to_string())? {
+        return Err(format!(
+            "{done}, but those with matrix units are older than their sources: run ./x shaders --matrix"
+        ));
+    }
+    let variants = sources.variants().map_err(|e| e.to_string())?;
+    let matrix = variants.iter().filter(|v| v.part() == Part::Matrix).count();
+    Ok(format!(
+        "{done}; {matrix} with matrix units have the sources that they were compiled from, and were not compiled again"
+    ))
+}
+
+/// The variants with matrix units.
+fn matrix(sources: &Sources, check: bool) -> Result<String, String> {
+    if !cfg!(feature = "matrix") {
+        return Err("--matrix needs the feature `matrix`".to_owned());
+    }
+    run(sources, Part::Matrix, check).map(|done| format!("{done}, with matrix units"))
+}
+
+/// Compiles a part, then writes (or compares) its files; nothing is written when one shader fails. What is in no line of the manifest
+/// goes.
+fn run(sources: &Sources, part: Part, check: bool) -> Result<String, String> {
     let compiler = Compiler::new().map_err(|e| e.to_string())?;
     let mut files = Vec::new();
+    let mut others = Vec::new();
     let spirv = sources.spirv();
     for variant in sources.variants().map_err(|e| e.to_string())? {
-        files.push((spirv.join(format!("{}.spv", variant.name)), compile(&compiler, sources, &variant)?));
+        let path = spirv.join(format!("{}.spv", variant.name));
+        if variant.part() == part {
+            files.push((path, compile(&compiler, sources, &variant)?));
+        } else {
+            others.push(path);
+        }
     }
     let count = files.len();
-    let hash = sources.hash().map_err(|e| e.to_string())?;
-    files.push((sources.hash_file(), format!("{hash}\n").into_bytes()));
+    let hash = sources.hash(part).map_err(|e| e.to_string())?;
+    if count > 0 {
+        files.push((sources.hash_file(part), format!("{hash}\n").into_bytes()));
+    }
+    for part in [Part::Ordinary, Part::Matrix] {
+        if !sources.hash(part).map_err(|e| e.to_string())?.is_empty() {
+            others.push(sources.hash_file(part));
+        }
+    }
 
     let present = fs::read_dir(&spirv).map_err(|e| format!("{}: {e}", spirv.display()))?;
     for entry in present {
         let path = entry.map_err(|e| e.to_string())?.path();
-        let known = files.iter().any(|(file, _)| *file == path);
+        let known = others.contains(&path) || files.iter().any(|(file, _)| *file == path);
         if !known && check {
             return Err(format!("{} is in no line of the manifest", path.display()));
         }
@@ -69,15 +115,16 @@ fn run(sources: &Sources, check: bool) -> Result<usize, String> {
         }
         fs::write(&path, bytes).map_err(|e| format!("{}: {e}", path.display()))?;
     }
-    Ok(count)
+    Ok(format!("{count} shaders {}", if check { "are as committed" } else { "compiled" }))
 }
 
-/// Compiles every variant with `COUNTED` to a folder, which is made if need be.
+/// Compiles every ordinary variant with `COUNTED` to a folder, which is made if need be.
 fn counted(sources: &Sources, folder: &Path) -> Result<usize, String> {
     let compiler = Compiler::new().map_err(|e| e.to_string())?;
     let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
-    let variants = sources.variants().map_err(|e| e.to_string())?;
+    let mut variants = sources.variants().map_err(|e| e.to_string())?;
+    variants.retain(|variant| variant.part() == Part::Ordinary);
     for mut variant in variants.iter().cloned() {
         variant.defines.push(("COUNTED".to_owned(), None));
         let path = folder.join(format!("{}.spv", variant.name));

@@ -8,8 +8,7 @@ mod reflect;
 mod spirv;
 
 pub use reflect::{BindingKind, Reflection, reflect};
-use spirv::Packed;
-pub use spirv::Spirv;
+pub use spirv::{Packed, Spirv};
 
 /// One resource a shader binds, in descriptor set 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,7 @@ enum Stored {
 }
 
 /// A module that the build script packed.
-pub(crate) struct Packed {
+pub struct Packed {
     bytes: &'static [u8],
     words: usize,
     unpacked: OnceLock<Result<Vec<u32>, String>>,
@@ -29,7 +29,8 @@ impl Spirv {
         Self(Stored::Words(words))
     }
 
-    pub(crate) const fn packed(packed: &'static Packed) -> Self {
+    /// The module that is packed there.
+    pub const fn packed(packed: &'static Packed) -> Self {
         Self(Stored::Packed(packed))
     }
 
@@ -64,7 +65,8 @@ impl fmt::Debug for Spirv {
 }
 
 impl Packed {
-    pub(crate) const fn new(bytes: &'static [u8], words: usize) -> Self {
+    /// `bytes` are what `pack` makes of so many words.
+    pub const fn new(bytes: &'static [u8], words: usize) -> Self {
         Self { bytes, words, unpacked: OnceLock::new() }
     }
 }

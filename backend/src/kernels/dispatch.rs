@@ -260,9 +260,7 @@ impl<'a> Builder<'a> {
 /// batch, are as large as leaves every invocation a few quads: each pass over a row is a chain of loads that wait for each other.
 fn gpu_row_group(quads: u64, groups: u64) -> u32 {
     let mut size = ROW_GROUP;
-    while size < LONG_ROW_GROUP
-        && groups * u64::from(size) < GPU_ROOM
-        && quads >= u64::from(2 * size * LONG_ROW_QUADS)
+    while size < LONG_ROW_GROUP && groups * u64::from(size) < GPU_ROOM && quads >= u64::from(2 * size * LONG_ROW_QUADS)
     {
         size *= 2;
     }

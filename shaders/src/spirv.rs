@@ -34,7 +34,7 @@ impl Spirv {
         Self(Stored::Packed(packed))
     }
 
-    /// The words; those of an embedded module are unpacked once, in about a millisecond for the largest, and then kept.
+    /// The words; those of an embedded module are unpacked once and then kept.
     /// An error says that the library is damaged, and how.
     pub fn words(&self) -> Result<&'static [u32], &'static str> {
         match self.0 {

@@ -1,5 +1,8 @@
-//! Embeds the committed SPIR-V and what reflection says of it; refuses SPIR-V that is older than its sources.
+//! Embeds the committed SPIR-V, packed, and what reflection says of it; refuses SPIR-V that is older than its sources.
 
+#[allow(dead_code, reason = "the library unpacks")]
+#[path = "src/pack.rs"]
+mod pack;
 #[allow(dead_code, reason = "the library and the tests use the rest")]
 #[path = "src/reflect.rs"]
 mod reflect;
@@ -33,26 +36,35 @@ fn generate() -> Result<(), String> {
             return Err(format!("the committed SPIR-V is older than shaders/glsl or shaders/manifest: run {remedy}"));
         }
     }
+    let out = env::var("OUT_DIR").map_err(|e| e.to_string())?;
+    let out = Path::new(&out);
     let mut code = String::from("/// Every shader, sorted by name.\npub static SHADERS: &[Shader] = &[\n");
     let variants = if stale { Vec::new() } else { sources.variants().map_err(|e| e.to_string())? };
     for variant in variants {
         let path = sources.spirv().join(format!("{}.spv", variant.name));
-        write_shader(&mut code, &variant.name, &path).map_err(|e| format!("{}: {e}", path.display()))?;
+        write_shader(&mut code, out, &variant.name, &path).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     code.push_str("];\n");
-    let out = env::var("OUT_DIR").map_err(|e| e.to_string())?;
-    fs::write(Path::new(&out).join("shaders.rs"), code).map_err(|e| e.to_string())
+    fs::write(out.join("shaders.rs"), code).map_err(|e| e.to_string())
 }
 
-fn write_shader(code: &mut String, name: &str, path: &Path) -> Result<(), String> {
+/// Packs the module into a file of `out` and writes its entry of the table.
+fn write_shader(code: &mut String, out: &Path, name: &str, path: &Path) -> Result<(), String> {
     let words = words(&fs::read(path).map_err(|e| e.to_string())?)?;
     let reflection = reflect::reflect(&words)?;
-    write!(code, "    Shader {{ name: {name:?}, spirv: &{words:?}, bindings: &[").map_err(|e| e.to_string())?;
-    for (binding, kind) in reflection.bindings {
-        write!(code, "Binding {{ binding: {binding}, kind: BindingKind::{kind:?} }}, ").map_err(|e| e.to_string())?;
-    }
-    writeln!(code, "], constants: &{:?}, matrix: {:?} }},", reflection.constants, reflection.matrix)
-        .map_err(|e| e.to_string())
+    let packed = out.join(format!("{name}.packed"));
+    fs::write(&packed, pack::pack(&words)).map_err(|e| e.to_string())?;
+    let (len, matrix) = (words.len(), reflection.matrix);
+    let (bindings, constants) = (reflection.bindings, reflection.constants);
+    let write = |code: &mut String| {
+        write!(code, "    Shader {{ name: {name:?}, spirv: {{ static PACKED: Packed = ")?;
+        write!(code, "Packed::new(include_bytes!({packed:?}), {len}); Spirv::packed(&PACKED) }}, bindings: &[")?;
+        for (binding, kind) in bindings {
+            write!(code, "Binding {{ binding: {binding}, kind: BindingKind::{kind:?} }}, ")?;
+        }
+        writeln!(code, "], constants: &{constants:?}, matrix: {matrix:?} }},")
+    };
+    write(code).map_err(|e| e.to_string())
 }
 
 /// The words of a SPIR-V file.

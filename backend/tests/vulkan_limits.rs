@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fblayout::device::LimitsClamp;
 use fblayout::vulkan::{AdapterKind, Arena, Error, Gpu, GpuOptions, adapters};
-use fblayout_shaders::Shader;
+use fblayout_shaders::{Shader, Spirv};
 use vulkan_support::{affine, affine_constants, options, with_gpu};
 
 fn clamped(clamp: LimitsClamp) -> GpuOptions {
@@ -136,7 +136,7 @@ fn pipelines_beyond_the_limits_are_refused() {
     with_gpu(&clamped(clamp), |gpu| {
         let refused = gpu.pipeline(&affine(), &[(0, 16), (1, 16)]).unwrap_err();
         assert!(matches!(refused, Error::LimitExceeded { value: 256, limit: 128, .. }), "{refused}");
-        let text = gpu.pipeline(&Shader { spirv: &[0; 16], ..affine() }, &[]).unwrap_err().to_string();
+        let text = gpu.pipeline(&Shader { spirv: Spirv::new(&[0; 16]), ..affine() }, &[]).unwrap_err().to_string();
         assert!(text.contains("affine") && text.contains("SPIR-V"), "{text}");
     });
     with_gpu(&clamped(LimitsClamp { max_storage_bindings: Some(1), ..LimitsClamp::default() }), |gpu| {

@@ -2,9 +2,13 @@
 //!
 //! `./x shaders` rebuilds `spirv/` after a change in `glsl/` or `manifest`; the build script refuses a stale one.
 
+#[cfg_attr(not(test), allow(dead_code, reason = "the build script packs"))]
+mod pack;
 mod reflect;
+mod spirv;
 
 pub use reflect::{BindingKind, Reflection, reflect};
+pub use spirv::{Packed, Spirv};
 
 /// One resource a shader binds, in descriptor set 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +25,7 @@ pub struct Shader {
     /// Name in the manifest.
     pub name: &'static str,
     /// The module.
-    pub spirv: &'static [u32],
+    pub spirv: Spirv,
     /// What it binds, sorted by binding.
     pub bindings: &'static [Binding],
     /// Ids of its specialization constants, sorted.

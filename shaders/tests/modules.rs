@@ -144,6 +144,23 @@ fn a_part_is_as_old_as_what_it_is_made_from() {
 }
 
 #[test]
+fn embedded_modules_are_those_committed() {
+    for shader in SHADERS {
+        let bytes: Vec<u8> = shader.spirv.words().unwrap().iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert!(fs::read(module(shader)).unwrap() == bytes, "{}", shader.name);
+    }
+}
+
+/// The plugin has to stay below 8 MB, of which the engine's own code takes 3 to 4.
+#[test]
+fn embedded_modules_take_four_megabytes_at_most() {
+    let mut sizes: Vec<_> = SHADERS.iter().map(|shader| (shader.spirv.stored_bytes(), shader.name)).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let total: usize = sizes.iter().map(|(bytes, _)| bytes).sum();
+    assert!(total <= 4_000_000, "{total} bytes, most of them in {:?}", &sizes[..10]);
+}
+
+#[test]
 fn operands_bind_a_buffer_and_an_image_each() {
     use fblayout_shaders::BindingKind::{Buffer, Image};
     for shader in SHADERS {

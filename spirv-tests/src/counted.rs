@@ -14,7 +14,7 @@ use fblayout::graph::{Form, Graph, ValueId};
 use fblayout::kernels::{Access, Traffic, traffic};
 use fblayout::plan::{self, Owner, Plan, PlanOptions, Step, TEXEL_BYTES, UpperBound};
 use fblayout::vulkan::{self, Gpu, GpuOptions, Operand, Storage, Tape, TapeOptions, Work};
-use fblayout_shaders::{Binding, Shader, reflect};
+use fblayout_shaders::{Binding, Shader, Spirv, reflect};
 
 use crate::vulkan::POISON;
 use crate::{Device, Outcome};
@@ -275,7 +275,7 @@ fn modules(folder: &Path) -> Result<HashMap<&'static str, Shader>, String> {
         if !bindings.iter().any(|b| b.binding == 2 * COUNTERS) || reflection.constants != shader.constants {
             return Err(fail("is not the counting variant of its shader".to_owned()));
         }
-        let counting = Shader { spirv: spirv.leak(), bindings: bindings.leak(), ..*shader };
+        let counting = Shader { spirv: Spirv::new(spirv.leak()), bindings: bindings.leak(), ..*shader };
         modules.insert(shader.name, counting);
     }
     Ok(modules)

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use fblayout::device::{Limits, LimitsClamp};
-use fblayout::graph::{DType, Op, Shape, Unary};
+use fblayout::graph::{Binary, DType, Desc, Op, Shape, Unary};
+use fblayout::kernels::Source;
 use fblayout::plan::{PlanOptions, StorageChoice, supports};
-use fblayout_spirv_tests::{Case, Fill, STORAGES, Setup, VulkanDevice, cases, check, check_all};
+use fblayout_spirv_tests::{Case, Fill, FusedSetup, STORAGES, Setup, VulkanDevice, cases, check, check_all};
 
 /// Limits of devices that the bounded suite stands in for.
 const PRESETS: [&str; 4] = ["vulkan-minimum", "adreno-830", "mali-g715", "amd-wave64"];
@@ -52,6 +53,45 @@ fn images_of_64_texels() {
 fn small_workgroups_and_wide_subgroups() {
     let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
     assert_sample(StorageChoice::Buffer, clamp, 7);
+}
+
+/// Long rows and sums over repeats as a large GPU shares them: 1024 invocations for a tile of rows, up to 256 for a sum.
+#[test]
+fn long_rows_and_repeats_on_a_large_gpu() {
+    let long = |op: Op, shape: Shape, inputs: usize| {
+        let mut s = Setup::new();
+        let inputs = (0..inputs).map(|_| s.f32(shape, Fill::Floats(2.0))).collect();
+        s.case(format!("long rows {shape:?}"), op, inputs)
+    };
+    let sum = |from: Shape, to: Shape| {
+        let mut s = Setup::new();
+        let inputs = vec![s.f32(from, Fill::Integers)];
+        s.case_as(format!("sum {from:?} to {to:?}"), Op::RepeatBack, inputs, Desc::f32(to))
+    };
+    let cases = [
+        long(Op::RmsNorm { eps: 1e-5 }, [4099, 3, 1, 1], 1),
+        long(Op::SoftMaxBack { scale: 0.5 }, [2051, 5, 2, 1], 2),
+        long(Op::CrossEntropyLoss, [4100, 3, 1, 1], 2),
+        long(Op::ArgMax, [4099, 6, 1, 1], 1),
+        sum([65, 133, 1, 1], [65, 1, 1, 1]),
+        sum([9, 5, 60, 2], [3, 1, 1, 1]),
+        sum([8, 12, 7, 40], [8, 3, 7, 1]),
+        sum([1, 1100, 1, 1], [1, 1, 1, 1]),
+    ];
+    let mut s = Setup::new();
+    let inputs = vec![s.f32([36, 60, 3, 1], Fill::Integers)];
+    let mut s = FusedSetup::new_as(s, Op::RepeatBack, inputs, [36, 5, 1, 1]);
+    let bias = s.extra_f32([36, 1, 1, 1], Fill::Integers);
+    s.step(Op::Binary(Binary::Add), &[Source::Result(0), bias]);
+    let biased = s.case("with a bias");
+    for storage in STORAGES {
+        let device = clamped(storage, r#"{"subgroup_size": 32}"#);
+        for case in &cases {
+            check(&device, case).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
+        }
+        biased.check(&device).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
+        device.assert_valid();
+    }
 }
 
 /// Every case has a plan under every preset, but for ops that bind more than the smallest device does.

@@ -1,6 +1,7 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
 //! `copy_bits`, `encode`, `pad`, `repeat_back`.
 
+use super::dispatch::{GPU_ROOM, PROCESSOR_SUBGROUP};
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
 use crate::graph::{Form, Shape, TILE_SLOTS, elements};
@@ -11,6 +12,12 @@ pub(super) const RENUMBER: u32 = 17;
 pub(super) const FIRST_ROW: u32 = 18;
 const BEFORE: u32 = 16;
 const BLOCKS_RENUMBER: u32 = 16;
+
+/// Invocations that share a sum over repeats.
+const LANES: u32 = 9;
+const MOST_LANES: u32 = 256;
+/// Least repeats that each of them adds up.
+const LANE_REPEATS: u64 = 4;
 
 /// A copy between shapes reads the input in the output's shape where its digits allow, else element by element by number.
 pub(super) fn copy(call: Call<'_>) -> Result<Lowered, Refusal> {
@@ -91,5 +98,23 @@ pub(super) fn pad(call: Call<'_>, before: Shape) -> Result<Lowered, Refusal> {
 }
 
 pub(super) fn repeat_back(call: Call<'_>) -> Result<Lowered, Refusal> {
-    Ok(call.dispatch("repeat_back")?.texels(call.output)?.into())
+    let lanes = lanes(&call);
+    Ok(call.dispatch("repeat_back")?.set(LANES, lanes).shared_texels(call.output, lanes)?.into())
+}
+
+/// A power of two. The gradient of a bias has few texels, with a repeat for every token: on a GPU several invocations share one, until the
+/// device is busy or they have little left to do. Processors sum alone.
+fn lanes(call: &Call<'_>) -> u32 {
+    let limits = call.limits;
+    if (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size) {
+        return 1;
+    }
+    let most = MOST_LANES.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]);
+    let quads = elements(&call.output.padded()).div_ceil(4);
+    let repeats = elements(&call.inputs[0].shape()) / elements(&call.output.shape()).max(1);
+    let mut lanes = 1;
+    while 2 * lanes <= most && quads * u64::from(lanes) < GPU_ROOM && repeats >= u64::from(2 * lanes) * LANE_REPEATS {
+        lanes *= 2;
+    }
+    lanes
 }

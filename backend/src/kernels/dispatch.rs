@@ -25,6 +25,16 @@ const TEXEL_GROUP: u32 = 64;
 /// Invocations of a workgroup that shares rows.
 const ROW_GROUP: u32 = 256;
 
+/// The same where a GPU has room for more and the rows are long.
+const LONG_ROW_GROUP: u32 = 1024;
+
+/// Least quads that an invocation of such a workgroup takes of its row.
+const LONG_ROW_QUADS: u32 = 2;
+
+/// Invocations that a large GPU keeps in flight, about: 132 processors with 2048 each are 270 thousand. A dispatch of fewer waits for
+/// memory instead of using it, and gains from splitting its work further.
+pub(super) const GPU_ROOM: u64 = 1 << 18;
+
 /// Subgroups no larger than this are a processor's vector registers: more invocations than fit one would only take turns.
 pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
 
@@ -157,8 +167,8 @@ impl<'a> Builder<'a> {
         let extents = self.texel_box(over);
         let tile = tile(over, extents);
         let rows: u64 = extents[1..].iter().map(|&n| u64::from(n)).product();
-        let size = self.row_group(tile.rows, elements);
         let groups = rows / u64::from(tile.rows);
+        let size = self.row_group(tile.rows, elements, groups);
         self.grid(&tile, extents).finish(size, groups)
     }
 
@@ -166,20 +176,21 @@ impl<'a> Builder<'a> {
     pub(super) fn rows_of_texel(self, output: &Operand, elements: u32) -> Result<Dispatch, Refusal> {
         let tile = Tile { axis: 1, rows: output.dtype.lanes() };
         let extents = self.texel_box(output);
-        let size = self.row_group(tile.rows, elements);
-        self.grid(&tile, extents).finish(size, extents[0].into())
+        let groups = u64::from(extents[0]);
+        let size = self.row_group(tile.rows, elements, groups);
+        self.grid(&tile, extents).finish(size, groups)
     }
 
     /// This many workgroups for the padded box of `over`, each for `entries` elements in shared memory, which meet two by two.
     pub(super) fn shared(self, over: &Operand, groups: u64, entries: u32) -> Result<Dispatch, Refusal> {
-        let size = self.row_group(1, entries.saturating_mul(2));
+        let size = self.row_group(1, entries.saturating_mul(2), groups);
         let extents = self.texel_box(over);
         self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, groups)
     }
 
     /// One workgroup for all of the padded box of `output`, and for `rows` values that it sums.
     pub(super) fn single(self, output: &Operand, rows: u32) -> Result<Dispatch, Refusal> {
-        let size = self.row_group(1, rows.saturating_mul(4));
+        let size = self.row_group(1, rows.saturating_mul(4), 1);
         let extents = self.texel_box(output);
         self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, 1)
     }
@@ -210,11 +221,11 @@ impl<'a> Builder<'a> {
         self.limits.max_workgroup_invocations.min(self.limits.max_workgroup_size[0])
     }
 
-    /// Invocations of a workgroup of `rows` rows: a power of two for each of them, no more than the row has quads.
-    fn row_group(&self, rows: u32, elements: u32) -> u32 {
+    /// Invocations of a workgroup of `rows` rows, one of `groups`: a power of two for each row, no more than it has quads.
+    fn row_group(&self, rows: u32, elements: u32, groups: u64) -> u32 {
         let wanted = match self.limits.subgroup_size {
             n @ 1..=PROCESSOR_SUBGROUP => n,
-            _ => ROW_GROUP,
+            _ => gpu_row_group(u64::from(rows) * u64::from(elements.div_ceil(4)), groups),
         };
         let most = (wanted.min(self.largest_group()) / rows).max(1);
         let columns = elements.div_ceil(4).max(1);
@@ -243,6 +254,17 @@ impl<'a> Builder<'a> {
         let Self { shader, constants, args, .. } = self;
         Dispatch { shader, constants: constants.into(), groups, args, rows: Vec::new(), beside: false }
     }
+}
+
+/// Invocations that a GPU shares the quads of a workgroup's rows among. Few workgroups of long rows, as of a norm over the tokens of a
+/// batch, are as large as leaves every invocation a few quads: each pass over a row is a chain of loads that wait for each other.
+fn gpu_row_group(quads: u64, groups: u64) -> u32 {
+    let mut size = ROW_GROUP;
+    while size < LONG_ROW_GROUP && groups * u64::from(size) < GPU_ROOM && quads >= u64::from(2 * size * LONG_ROW_QUADS)
+    {
+        size *= 2;
+    }
+    size
 }
 
 /// The shader, or its variant, that reads this type in this slot.

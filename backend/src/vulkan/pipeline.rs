@@ -55,7 +55,7 @@ impl Pipeline {
     }
 
     fn new(device: &Arc<Device>, cache: vk::PipelineCache, shader: &Shader, constants: &[(u32, u32)]) -> Result<Self> {
-        check(device, shader, constants)?;
+        let code = check(device, shader, constants)?;
         let subgroup = if shader.matrix { Some(matrix_subgroup(device, shader, constants)?) } else { None };
         let mut pipeline = Self {
             device: Arc::clone(device),
@@ -88,7 +88,7 @@ impl Pipeline {
         pipeline.layout = unsafe { raw.create_pipeline_layout(&info, None) }
             .map_err(|r| device.failed("vkCreatePipelineLayout", r))?;
 
-        let info = vk::ShaderModuleCreateInfo::default().code(shader.spirv);
+        let info = vk::ShaderModuleCreateInfo::default().code(code);
         // SAFETY: the words are valid SPIR-V by the contract of `ShaderCode`.
         let module =
             unsafe { raw.create_shader_module(&info, None) }.map_err(|r| device.failed("vkCreateShaderModule", r))?;
@@ -164,11 +164,12 @@ pub(super) fn descriptor_type(kind: BindingKind) -> vk::DescriptorType {
 }
 
 /// Checks what a driver would not: the module's head, the bindings, and the limits, which may be clamped below the
-/// driver's.
-fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<()> {
+/// driver's. Gives the module's words.
+fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<&'static [u32]> {
     const MAGIC: u32 = 0x0723_0203;
     let fail = |reason: String| Error::Pipeline { shader: shader.name.to_owned(), reason };
-    if shader.spirv.len() < 5 || shader.spirv[0] != MAGIC {
+    let code = shader.spirv.words().map_err(|e| fail(format!("its words do not unpack: {e}")))?;
+    if code.len() < 5 || code[0] != MAGIC {
         return Err(fail("its words are no SPIR-V module".to_owned()));
     }
     for (i, b) in shader.bindings.iter().enumerate() {
@@ -200,7 +201,8 @@ fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<(
         || format!("invocations of a workgroup of shader {}", shader.name),
         invocations,
         limits.max_workgroup_invocations.into(),
-    )
+    )?;
+    Ok(code)
 }
 
 /// Invocations of the subgroups of a shader's pipeline that computes with matrix units; an error where the device has none or a

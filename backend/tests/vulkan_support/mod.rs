@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fblayout::vulkan::{Gpu, GpuOptions, Storage, Validation};
-use fblayout_shaders::{Binding, BindingKind, Shader};
+use fblayout_shaders::{Binding, BindingKind, Shader, Spirv};
 
 /// Options of the tests: synchronization validation, unless the environment chooses otherwise.
 pub fn options() -> GpuOptions {
@@ -49,7 +49,13 @@ pub fn affine() -> Shader {
     const CONSTANTS: [u32; 9] = [0, 1, 2, 16, 17, 18, 19, 64, 112];
     let bytes = include_bytes!("../vulkan_shaders/affine.spv");
     let words: Vec<u32> = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-    Shader { name: "affine", spirv: words.leak(), bindings: &BINDINGS, constants: &CONSTANTS, matrix: false }
+    Shader {
+        name: "affine",
+        spirv: Spirv::new(words.leak()),
+        bindings: &BINDINGS,
+        constants: &CONSTANTS,
+        matrix: false,
+    }
 }
 
 /// Specialization of the affine shader for storages of one extent.

@@ -339,3 +339,28 @@ fn blocks_need_a_shader_that_decodes_them() {
     assert_eq!(unary(DType::F32), Ok(()));
     assert_eq!(unary(DType::Q4_0).unwrap_err().0, "operand 0: shader unary does not decode Q4_0");
 }
+
+/// What a large GPU makes of the shapes of a step of a model of 2048 over 512 tokens: workgroups of rows grow while invocations have
+/// several quads each and the device has room, sums over tokens are shared.
+#[test]
+fn few_long_rows_are_shared_by_more_invocations() {
+    let gpu = crate::device::Limits { max_workgroup_invocations: 1024, ..limits(32) };
+    let shared = |op: &Op, x: Shape, output: Shape, limits: &crate::device::Limits| {
+        let lowered = lower(op, &[f32s(x)], &f32s(output), limits).unwrap();
+        let [dispatch] = &lowered.dispatches[..] else { panic!("{op:?} is one dispatch") };
+        let size = dispatch.constants.iter().find(|(id, _)| *id == 0).unwrap().1;
+        (size, dispatch.groups.iter().product::<u32>())
+    };
+    let norm = |x, limits: &_| shared(&Op::RmsNorm { eps: 1e-5 }, x, x, limits);
+    assert_eq!(norm([2048, 512, 1, 1], &gpu), (1024, 128));
+    assert_eq!(norm([2048, 2048, 1, 1], &gpu), (512, 512), "the device is busy");
+    assert_eq!(norm([1024, 512, 1, 1], &gpu), (512, 128), "two quads each");
+    assert_eq!(norm([64, 32, 512, 1], &gpu), (64, 4096), "a quad each");
+    assert_eq!(norm([2048, 512, 1, 1], &limits(32)), (128, 128), "the limit");
+    assert_eq!(norm([2048, 512, 1, 1], &limits(8)), (8, 128), "a processor");
+
+    let sum = |x, output, limits: &_| shared(&Op::RepeatBack, x, output, limits);
+    assert_eq!(sum([2048, 512, 1, 1], [2048, 1, 1, 1], &gpu), (128, 2048), "of them padding is three quarters");
+    assert_eq!(sum([2048, 512, 4, 1], [2048, 512, 1, 1], &gpu), (64, 4096), "four repeats are for one invocation");
+    assert_eq!(sum([2048, 512, 1, 1], [2048, 1, 1, 1], &limits(8)), (64, 32), "a processor");
+}

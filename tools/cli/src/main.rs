@@ -5,13 +5,14 @@ mod model;
 mod plan;
 mod probe;
 mod replan;
+mod roofline;
 mod target;
 mod units;
 
 use clap::{Parser, Subcommand};
 use fblayout::engine::{Engine, EngineOptions};
 
-/// FBLayout on Vulkan: look at devices, plan models.
+/// FBLayout on Vulkan: look at devices, plan models, tell what steps took.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
@@ -25,6 +26,8 @@ enum Command {
     Doctor,
     /// Measures what a device does at most, and keeps it for `plan --device measured`.
     Probe(probe::Arguments),
+    /// Tells what the steps of a process took that ran with FBL_ROOFLINE=FILE, against the device's roofs.
+    Roofline(roofline::Arguments),
     /// Plans a training step of a model: what moves, what does not, what memory it takes, and why.
     Plan(plan::Arguments),
 }
@@ -33,6 +36,7 @@ fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor => doctor(),
         Command::Probe(arguments) => probe::run(&arguments),
+        Command::Roofline(arguments) => roofline::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
     };
     match result {

@@ -8,6 +8,7 @@ pub use tensor::Tensor;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{Limits, Preset, Profile};
@@ -37,8 +38,8 @@ pub struct EngineOptions {
     pub tape: TapeOptions,
     /// What is done with attention that a graph trains as products and a softmax.
     pub attention: AttentionChoice,
-    /// A file for what every kind of step took, see [`crate::roofline`]; programs take timestamps then. That of the first device: `.1`,
-    /// `.2` and so on follow the names of the others' files.
+    /// A file for what every kind of step took, see [`crate::roofline`]; programs take timestamps then. That of the first engine of a
+    /// process: `.1`, `.2` and so on follow the names of the others' files.
     pub roofline: Option<PathBuf>,
 }
 
@@ -212,6 +213,11 @@ impl Engine {
         }
     }
 
+    /// The file that they are kept in.
+    pub fn measured_file(&self) -> Option<&Path> {
+        self.recorder.as_ref().map(|recorder| recorder.file())
+    }
+
     /// Limits of the device, clamped as asked.
     pub fn limits(&self) -> &Limits {
         self.gpu.limits()
@@ -342,12 +348,16 @@ impl Engine {
     }
 }
 
+/// Engines of this process that measure: each keeps a file of its own, also those of one device.
+static MEASURING: AtomicU32 = AtomicU32::new(0);
+
 /// The recorder of a device for the file that was asked for.
 fn recorder(file: &Path, gpu: &Gpu) -> Recorder {
     let adapter = gpu.adapter();
     let mut file = file.as_os_str().to_owned();
-    if adapter.index > 0 {
-        file.push(format!(".{}", adapter.index));
+    match MEASURING.fetch_add(1, Ordering::Relaxed) {
+        0 => {}
+        others => file.push(format!(".{others}")),
     }
     log::info!("{}: what steps take is kept in '{}'", adapter.name, file.display());
     Recorder::new(Path::new(&file), format!("{}, {}", adapter.name, adapter.driver), probe::kept(gpu).ok())

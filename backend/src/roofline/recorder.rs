@@ -41,6 +41,11 @@ impl Recorder {
         Self { path, state: Mutex::new(state) }
     }
 
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.path
+    }
+
     /// Does some work of the CPU and counts its time.
     pub fn timed<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
         let began = Instant::now();

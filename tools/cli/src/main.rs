@@ -2,6 +2,7 @@
 
 mod candidates;
 mod model;
+mod page;
 mod plan;
 mod probe;
 mod replan;

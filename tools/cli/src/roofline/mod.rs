@@ -1,5 +1,7 @@
-//! `fblayout roofline`: what a program's steps took, against what the device does at most.
+//! `fblayout roofline`: what steps took on a device, against what it does at most.
 
+mod html;
+mod step;
 mod table;
 
 use std::path::PathBuf;
@@ -9,29 +11,46 @@ use fblayout::device::Profile;
 use fblayout::plan::PlanOptions;
 use fblayout::roofline::Measured;
 
+use crate::page::Output;
 use crate::target::Target;
 
 /// Options of `fblayout roofline`.
 #[derive(Args)]
 pub struct Arguments {
-    /// What a process left that ran with FBL_ROOFLINE=FILE
-    file: PathBuf,
+    /// What a process left that ran with FBL_ROOFLINE=FILE; with --model it is written
+    #[arg(required_unless_present = "model")]
+    file: Option<PathBuf>,
     /// The device whose roofs to compare with: a preset, or `measured` for this machine's as it was probed; by default the file's own
     #[arg(long)]
     device: Option<String>,
     /// Kinds of steps to print, those that took longest first
     #[arg(long, default_value_t = 40)]
     top: usize,
+    /// Write a page that draws every kind of step under the roofs
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    step: step::Step,
 }
 
-/// Reads the file and prints its table.
+/// Runs a step where that is asked for, and tells what the file holds.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let measured = Measured::read(&arguments.file)?;
-    let machine = match &arguments.device {
-        Some(name) => Some(machine(name)?),
-        None => measured.machine.clone(),
+    // What cannot be done is told before anything runs.
+    let machine = arguments.device.as_deref().map(machine).transpose()?;
+    let page = arguments.html.as_deref().map(Output::create).transpose()?;
+    let measured = match (&arguments.step.model, &arguments.file) {
+        (None, file) => Measured::read(file.as_deref().unwrap_or_else(|| "".as_ref()))?,
+        (Some(model), Some(file)) => step::run(model, &arguments.step, file)?,
+        (Some(model), None) => {
+            let folder = tempfile::tempdir()?;
+            step::run(model, &arguments.step, &folder.path().join("steps.json"))?
+        }
     };
-    print!("{}", table::Table { measured: &measured, machine: machine.as_ref(), top: arguments.top });
+    let machine = machine.as_ref().or(measured.machine.as_ref());
+    if let Some(page) = page {
+        page.commit(&html::page(&measured, machine)?)?;
+    }
+    print!("{}", table::Table { measured: &measured, machine, top: arguments.top });
     Ok(())
 }
 

@@ -58,7 +58,10 @@ impl Table<'_> {
         }
         let [[wall_mean, wall_least], [mean, least]] = [wall, device].map(means);
         let count = device.count;
-        writeln!(f, "{count} {name}: {wall_mean} each, {wall_least} at least; on the device {mean}, {least} at least")?;
+        writeln!(
+            f,
+            "{name} ({count}): {wall_mean} each, {wall_least} at least; on the device {mean}, {least} at least"
+        )?;
         let each = |ns: u64| units::seconds(ns as f64 * 1e-9 / count as f64);
         let phases = cpu.iter().map(|(phase, times)| {
             let name = format!("{phase:?}").to_lowercase();

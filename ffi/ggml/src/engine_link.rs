@@ -26,6 +26,15 @@ pub struct Program {
     recorded: Option<engine::Program>,
 }
 
+impl Adapter {
+    /// The same, keeping what its steps take in a file.
+    #[cfg(test)]
+    pub fn measuring(mut self, file: &std::path::Path) -> Self {
+        self.options.roofline = Some(file.to_owned());
+        self
+    }
+}
+
 impl Link {
     /// The engine itself, for what only tests ask.
     #[cfg(test)]

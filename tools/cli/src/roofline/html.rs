@@ -126,7 +126,7 @@ fn chart(steps: &[(&Kind, Times)], machine: &Profile) -> Chart {
 fn rates(machine: &Profile) -> Vec<Fact> {
     let rate = |name, e: fblayout::device::Estimate, unit: &str| {
         let [lo, mid, hi] = [e.lo, e.mid, e.hi].map(|x| units::decimal(x, unit));
-        Fact { name, value: mid, note: format!("{lo} to {hi}") }
+        Fact { name, value: mid, note: format!("at most; {lo} to {hi}") }
     };
     vec![
         rate("multiply-adds in f32", machine.flops_f32, "FLOP/s"),

@@ -10,6 +10,8 @@ mod roofline;
 mod target;
 mod units;
 
+use std::io::Write as _;
+
 use clap::{Parser, Subcommand};
 use fblayout::engine::{Engine, EngineOptions};
 
@@ -46,6 +48,15 @@ fn main() -> std::process::ExitCode {
             eprintln!("fblayout: {e}");
             std::process::ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a text, as far as anyone reads it.
+fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

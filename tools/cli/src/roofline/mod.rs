@@ -50,8 +50,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(page) = page {
         page.commit(&html::page(&measured, machine)?)?;
     }
-    print!("{}", table::Table { measured: &measured, machine, top: arguments.top });
-    Ok(())
+    let table = table::Table { measured: &measured, machine, top: arguments.top };
+    Ok(crate::print(&table.to_string())?)
 }
 
 fn machine(name: &str) -> Result<Profile, Box<dyn std::error::Error>> {

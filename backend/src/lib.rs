@@ -10,4 +10,5 @@ pub mod kernels;
 pub mod layout;
 pub mod plan;
 pub mod probe;
+pub mod roofline;
 pub mod vulkan;

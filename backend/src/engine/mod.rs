@@ -7,6 +7,8 @@ pub use program::Program;
 pub use tensor::Tensor;
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::device::{Limits, Preset, Profile};
@@ -17,6 +19,8 @@ use crate::plan::{
     self, Attention, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Rewritten,
     Selector, Size, replace_attention,
 };
+use crate::probe;
+use crate::roofline::{self, Phase, Recorder};
 use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
 
 /// How an engine opens its device.
@@ -34,6 +38,9 @@ pub struct EngineOptions {
     pub tape: TapeOptions,
     /// What is done with attention that a graph trains as products and a softmax.
     pub attention: AttentionChoice,
+    /// A file for what every kind of step took, see [`crate::roofline`]; programs take timestamps then. That of the first engine of a
+    /// process: `.1`, `.2` and so on follow the names of the others' files.
+    pub roofline: Option<PathBuf>,
 }
 
 /// What becomes of attention that a graph trains as products and a softmax, where layouts are treated by [`Policy::Full`]: results are
@@ -61,8 +68,8 @@ impl std::str::FromStr for AttentionChoice {
 }
 
 impl EngineOptions {
-    /// Options from `FBL_STORAGE`, `FBL_POLICY`, `FBL_PROFILE`, `FBL_SELECTOR`, `FBL_BUDGET` and
-    /// `FBL_ATTENTION`, and those of [`GpuOptions::from_env`].
+    /// Options from `FBL_STORAGE`, `FBL_POLICY`, `FBL_PROFILE`, `FBL_SELECTOR`, `FBL_BUDGET`,
+    /// `FBL_ATTENTION` and `FBL_ROOFLINE`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
         let storage = from_var("FBL_STORAGE")?.unwrap_or_default();
         let policy = from_var("FBL_POLICY")?.unwrap_or_default();
@@ -70,6 +77,7 @@ impl EngineOptions {
         let selection = selection(from_var("FBL_PROFILE")?, from_var("FBL_SELECTOR")?)?;
         let budget = from_var("FBL_BUDGET")?;
         let attention = from_var("FBL_ATTENTION")?.unwrap_or_default();
+        let roofline = std::env::var_os("FBL_ROOFLINE").filter(|file| !file.is_empty()).map(PathBuf::from);
         let gpu = GpuOptions::from_env()?;
         let mut tape = TapeOptions::default();
         if gpu.validation == Validation::Sync {
@@ -78,7 +86,7 @@ impl EngineOptions {
             // It takes all that a dispatch binds for written, and pieces of an op write parts of one storage.
             tape.pieces_in_order = true;
         }
-        Ok(Self { gpu, plan, selection, budget, tape, attention })
+        Ok(Self { gpu, plan, selection, budget, tape, attention, roofline })
     }
 }
 
@@ -168,6 +176,7 @@ pub struct Engine {
     options: EngineOptions,
     /// What is known from the graphs planned so far.
     planner: Mutex<Planner<'static>>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Engine {
@@ -180,12 +189,33 @@ impl Engine {
     pub fn open(adapter: usize, options: &EngineOptions) -> Result<Arc<Self>, Error> {
         let gpu = Gpu::open(adapter, &options.gpu)?;
         let planner = Mutex::new(Planner::new(gpu.limits(), options.plan, options.selection));
-        Ok(Arc::new(Self { gpu, options: options.clone(), planner }))
+        let recorder = options.roofline.as_deref().map(|file| Arc::new(recorder(file, &gpu)));
+        Ok(Arc::new(Self { gpu, options: options.clone(), planner, recorder }))
     }
 
     /// The device.
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
+    }
+
+    /// Does some work of the CPU, whose time counts where steps are measured.
+    pub fn timed<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        match &self.recorder {
+            Some(recorder) => recorder.timed(phase, work),
+            None => work(),
+        }
+    }
+
+    /// Writes what steps took until now, where they are measured.
+    pub fn keep_measured(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.keep();
+        }
+    }
+
+    /// The file that they are kept in.
+    pub fn measured_file(&self) -> Option<&Path> {
+        self.recorder.as_ref().map(|recorder| recorder.file())
     }
 
     /// Limits of the device, clamped as asked.
@@ -246,7 +276,7 @@ impl Engine {
 
     /// Plans a graph, places its memory and records its tape.
     pub fn compile(&self, graph: &Graph, externals: &[(ValueId, Tensor)]) -> Result<Program, Error> {
-        let (graph, plan) = self.planned(graph)?;
+        let (graph, plan) = self.timed(Phase::Plan, || self.planned(graph))?;
         log::debug!("plan of {} nodes: {}", graph.nodes.len(), plan.report);
         self.realise(&graph, plan, externals)
     }
@@ -264,7 +294,11 @@ impl Engine {
         externals: &[(ValueId, Tensor)],
         tape: &TapeOptions,
     ) -> Result<Program, Error> {
-        Program::new(&self.gpu, tape, graph, plan, externals)
+        let Some(recorder) = &self.recorder else { return Program::new(&self.gpu, tape, graph, plan, externals) };
+        let kinds = recorder.number(roofline::kinds(&plan, graph, self.limits().subgroup_size));
+        let tape = TapeOptions { timing: true, ..*tape };
+        let program = recorder.timed(Phase::Record, || Program::new(&self.gpu, &tape, graph, plan, externals))?;
+        Ok(program.watched(Arc::clone(recorder), kinds))
     }
 
     /// The graph as it is run, with its plan.
@@ -312,6 +346,21 @@ impl Engine {
     pub fn poison(&self, program: &Program, pattern: u32) -> Result<(), Error> {
         program.written().iter().try_for_each(|storage| Ok(self.gpu.fill(storage, pattern)?))
     }
+}
+
+/// Engines of this process that measure: each keeps a file of its own, also those of one device.
+static MEASURING: AtomicU32 = AtomicU32::new(0);
+
+/// The recorder of a device for the file that was asked for.
+fn recorder(file: &Path, gpu: &Gpu) -> Recorder {
+    let adapter = gpu.adapter();
+    let mut file = file.as_os_str().to_owned();
+    match MEASURING.fetch_add(1, Ordering::Relaxed) {
+        0 => {}
+        others => file.push(format!(".{others}")),
+    }
+    log::info!("{}: what steps take is kept in '{}'", adapter.name, file.display());
+    Recorder::new(Path::new(&file), format!("{}, {}", adapter.name, adapter.driver), probe::kept(gpu).ok())
 }
 
 /// What storages take on the device at hand.

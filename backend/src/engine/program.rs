@@ -8,6 +8,7 @@ use fblayout_shaders::Shader;
 use crate::graph::{Graph, Kind, ValueId};
 use crate::kernels::StorageKind;
 use crate::plan::{self, Owner, Plan};
+use crate::roofline::{Phase, Recorder};
 use crate::vulkan::{Arena, Gpu, Operand, Step, Storage, Tape, TapeOptions, Work};
 
 use super::{Error, Tensor};
@@ -20,6 +21,15 @@ pub struct Program {
     /// Storages of kept values and of the arena.
     written: Vec<Storage>,
     tape: Tape,
+    watched: Option<Watched>,
+}
+
+/// Where the times of steps go.
+struct Watched {
+    recorder: Arc<Recorder>,
+    /// The recorder's number of each step.
+    steps: Vec<usize>,
+    ran: bool,
 }
 
 impl Program {
@@ -74,13 +84,27 @@ impl Program {
             Owner::Kept(_) | Owner::Arena { .. } => Some(storage),
         };
         let written = plan.slots.iter().zip(storages).filter_map(own).collect();
-        Ok(Self { plan, kept, externals, written, tape })
+        Ok(Self { plan, kept, externals, written, tape, watched: None })
+    }
+
+    /// The same, telling a recorder what its steps take. The tape takes timestamps; `steps` are the recorder's numbers of them.
+    pub(super) fn watched(self, recorder: Arc<Recorder>, steps: Vec<usize>) -> Self {
+        Self { watched: Some(Watched { recorder, steps, ran: false }), ..self }
     }
 
     /// Runs everything once and waits.
     pub fn run(&mut self) -> Result<(), Error> {
-        self.tape.submit()?;
-        Ok(self.tape.wait()?)
+        let Some(Watched { recorder, steps, ran }) = &mut self.watched else {
+            self.tape.submit()?;
+            return Ok(self.tape.wait()?);
+        };
+        recorder.timed(Phase::Submit, || self.tape.submit())?;
+        recorder.timed(Phase::Wait, || self.tape.wait())?;
+        if let Some(nanoseconds) = self.tape.step_nanoseconds()? {
+            recorder.ran(!*ran, steps, &nanoseconds);
+            *ran = true;
+        }
+        Ok(())
     }
 
     /// Nanoseconds of each step of the last run, if the tape takes timestamps.

@@ -224,22 +224,27 @@ impl<'a> Prices<'a> {
 
     /// The costs of steps in their order.
     pub fn of(&mut self, graph: &Graph, steps: &[Step]) -> Vec<StepCost> {
-        let mut done = None;
-        let mut cost = |step: &Step| {
-            // A node's later dispatches add up what its first one computed.
-            let first = !step.conversion && done != Some(step.node);
-            if first {
-                done = Some(step.node);
-            }
-            let nodes = || [step.node].into_iter().chain(step.fused.iter().copied());
-            let flops = if first { nodes().map(|node| flops_of(graph, node)).sum() } else { 0 };
+        let mut cost = |(step, flops): (&Step, u64)| {
             let key = (step.shader, step.constants.clone(), step.groups, flops);
             let price = || self.machine.dispatch(step, flops, &mut self.coverages, &mut self.addresses);
             let alike = *self.known.entry(key).or_insert_with(price);
             self.machine.launched(step, alike)
         };
-        steps.iter().map(&mut cost).collect()
+        steps.iter().zip(step_flops(graph, steps)).map(&mut cost).collect()
     }
+}
+
+/// Floating point operations of steps in their order. A node's later dispatches add up what its first one computed.
+pub(crate) fn step_flops(graph: &Graph, steps: &[Step]) -> impl Iterator<Item = u64> {
+    let mut done = None;
+    steps.iter().map(move |step| {
+        let first = !step.conversion && done != Some(step.node);
+        if first {
+            done = Some(step.node);
+        }
+        let nodes = [step.node].into_iter().chain(step.fused.iter().copied());
+        if first { nodes.map(|node| flops_of(graph, node)).sum() } else { 0 }
+    })
 }
 
 pub(super) fn flops_of(graph: &Graph, node: usize) -> u64 {

@@ -27,6 +27,7 @@ pub use attention::{Attention, replace_attention};
 pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};
+pub(crate) use cost::step_flops;
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use dirty::{Causes, Change, ChangeError};
 pub use home::{Home, PlanOptions, StorageChoice, TEXEL_BYTES, Tile};

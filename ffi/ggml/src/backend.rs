@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use fblayout::graph::ValueId;
+use fblayout::roofline::Phase;
 
 use crate::abi::{
     Guid, STATUS_FAILED, STATUS_SUCCESS, Status, ggml_backend, ggml_backend_buffer, ggml_backend_i, ggml_cgraph,
@@ -98,7 +99,7 @@ unsafe extern "C" fn free<E: Engine>(backend: *mut ggml_backend) {
         // SAFETY: `open` made both boxes, and the host frees a backend once.
         unsafe {
             let raw = Box::from_raw(backend);
-            drop(Box::from_raw(raw.context.cast::<Backend<E>>()));
+            Box::from_raw(raw.context.cast::<Backend<E>>()).engine.freed();
         }
         Ok(())
     });
@@ -120,6 +121,17 @@ impl<E: Engine> Backend<E> {
     /// # Safety
     /// The graph is valid, with everything it refers to.
     unsafe fn compute(&self, graph: &ggml_cgraph) -> Result<(), String> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller's promise.
+        let found = self.engine.timed(Phase::Translate, || unsafe { self.find(graph, &mut plans) })?;
+        if found { self.run_newest(&mut plans) } else { Ok(()) }
+    }
+
+    /// Makes the plan of a graph the newest; false if there is nothing to do.
+    ///
+    /// # Safety
+    /// As [`Self::compute`].
+    unsafe fn find(&self, graph: &ggml_cgraph, plans: &mut PlanCache<Plan<E>>) -> Result<bool, String> {
         // SAFETY: the caller's promise.
         let nodes = unsafe { snapshot::nodes(graph) }?;
         let uid = nodes.first().filter(|_| graph.uid != 0).map(|&first| Uid {
@@ -127,11 +139,10 @@ impl<E: Engine> Backend<E> {
             nodes: nodes.len(),
             first: std::ptr::from_ref(first) as usize,
         });
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         // What a freed buffer held goes with the plans that used it.
         plans.retain(Plan::is_alive);
         if uid.is_some_and(|uid| plans.by_uid(uid).is_some()) {
-            return self.run_newest(&mut plans);
+            return Ok(true);
         }
         let mut buffers = Buffers { device: self.device, known: Vec::new(), numbers: HashMap::new() };
         // SAFETY: the caller's promise.
@@ -142,16 +153,16 @@ impl<E: Engine> Backend<E> {
         }?;
         let structure = Structure::of(&snapshot, |number| buffers.known[number].as_ptr() as usize);
         if plans.by_structure(structure, uid).is_some() {
-            return self.run_newest(&mut plans);
+            return Ok(true);
         }
         let translation = translate(&snapshot)?;
         if translation.graph.nodes.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let plan = self.plan(&translation, &buffers.known)?;
         plans.trim(self.engine.kept_bytes(), |plan| self.weight(plan));
         plans.insert(structure, uid, plan);
-        self.run_newest(&mut plans)
+        Ok(true)
     }
 
     /// Runs the plan found or added last. Where that fails, the memory that the other plans hold is freed, and it is run once more.
@@ -191,8 +202,18 @@ impl<E: Engine> Backend<E> {
     }
 
     fn run(&self, plan: &mut Plan<E>) -> Result<(), String> {
+        let tensors = self.engine.timed(Phase::Bind, || self.bind(plan))?;
+        self.engine.run(&mut plan.program, &tensors)?;
+        for external in plan.externals.iter().filter(|external| external.writes) {
+            let buffer = external.buffer.upgrade().ok_or_else(freed)?;
+            buffer.memory().mark_device_written(&external.root);
+        }
+        Ok(())
+    }
+
+    /// The tensors that a plan's external values stand for, with what the host wrote to them.
+    fn bind(&self, plan: &Plan<E>) -> Result<Vec<(ValueId, E::Tensor)>, String> {
         let mut tensors = Vec::with_capacity(plan.externals.len());
-        let freed = || "a buffer of the graph was freed".to_owned();
         // Inputs come first: an output may fall on bytes that an input still names.
         for reads in [true, false] {
             for external in plan.externals.iter().filter(|external| external.reads == reads) {
@@ -207,13 +228,12 @@ impl<E: Engine> Backend<E> {
                 tensors.push((external.value, tensor.map_err(|error| error.to_string())?));
             }
         }
-        self.engine.run(&mut plan.program, &tensors)?;
-        for external in plan.externals.iter().filter(|external| external.writes) {
-            let buffer = external.buffer.upgrade().ok_or_else(freed)?;
-            buffer.memory().mark_device_written(&external.root);
-        }
-        Ok(())
+        Ok(tensors)
     }
+}
+
+fn freed() -> String {
+    "a buffer of the graph was freed".to_owned()
 }
 
 /// The buffers that a graph's roots are in, numbered as they come.

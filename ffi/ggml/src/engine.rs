@@ -1,6 +1,7 @@
 //! What the plugin needs of an engine; everything above this trait is translation.
 
 use fblayout::graph::{Graph, ValueId};
+use fblayout::roofline::Phase;
 
 use crate::memory::Home;
 
@@ -40,4 +41,12 @@ pub trait Engine: Home<Tensor: Send> + Send + Sync + Sized + 'static {
     fn compile(&self, graph: &Graph) -> Result<Self::Program, String>;
     /// Runs a program with a tensor for each external value, and returns when its results are in them.
     fn run(&self, program: &mut Self::Program, externals: &[(ValueId, Self::Tensor)]) -> Result<(), String>;
+
+    /// Does some work of the plugin's own for a graph; an engine that measures counts its time.
+    fn timed<T>(&self, _: Phase, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
+    /// A stream is freed: what was measured until now is kept.
+    fn freed(&self) {}
 }

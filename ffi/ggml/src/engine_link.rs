@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fblayout::engine::{self, EngineOptions};
 use fblayout::graph::{DType, Graph, Shape, ValueId};
+use fblayout::roofline::Phase;
 use fblayout::vulkan::{self, AdapterInfo, AdapterKind};
 
 use crate::engine::{Description, Engine};
@@ -23,6 +24,15 @@ pub struct Adapter {
 pub struct Program {
     graph: Graph,
     recorded: Option<engine::Program>,
+}
+
+impl Adapter {
+    /// The same, keeping what its steps take in a file.
+    #[cfg(test)]
+    pub fn measuring(mut self, file: &std::path::Path) -> Self {
+        self.options.roofline = Some(file.to_owned());
+        self
+    }
 }
 
 impl Link {
@@ -120,5 +130,13 @@ impl Engine for Link {
             Some(recorded) => recorded.run().map_err(text),
             None => Err("the graph was not recorded".into()),
         }
+    }
+
+    fn timed<T>(&self, phase: Phase, work: impl FnOnce() -> T) -> T {
+        self.0.timed(phase, work)
+    }
+
+    fn freed(&self) {
+        self.0.keep_measured();
     }
 }

@@ -35,6 +35,8 @@ mod device_tests;
 #[cfg(test)]
 mod hazard_tests;
 #[cfg(test)]
+mod measured_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod testing;

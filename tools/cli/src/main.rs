@@ -2,16 +2,20 @@
 
 mod candidates;
 mod model;
+mod page;
 mod plan;
 mod probe;
 mod replan;
+mod roofline;
 mod target;
 mod units;
+
+use std::io::Write as _;
 
 use clap::{Parser, Subcommand};
 use fblayout::engine::{Engine, EngineOptions};
 
-/// FBLayout on Vulkan: look at devices, plan models.
+/// FBLayout on Vulkan: look at devices, plan models, tell what steps took.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
@@ -25,6 +29,8 @@ enum Command {
     Doctor,
     /// Measures what a device does at most, and keeps it for `plan --device measured`.
     Probe(probe::Arguments),
+    /// Tells what the steps of a process took that ran with FBL_ROOFLINE=FILE, against the device's roofs.
+    Roofline(roofline::Arguments),
     /// Plans a training step of a model: what moves, what does not, what memory it takes, and why.
     Plan(plan::Arguments),
 }
@@ -33,6 +39,7 @@ fn main() -> std::process::ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor => doctor(),
         Command::Probe(arguments) => probe::run(&arguments),
+        Command::Roofline(arguments) => roofline::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
     };
     match result {
@@ -41,6 +48,15 @@ fn main() -> std::process::ExitCode {
             eprintln!("fblayout: {e}");
             std::process::ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints a text, as far as anyone reads it.
+fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 

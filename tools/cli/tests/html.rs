@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{json, plan, refusal, text};
+use common::{json, plan, refusal, text, well_formed};
 use fblayout::plan::Policy;
 
 /// The page of a step, and what is printed beside it.
@@ -13,35 +13,6 @@ fn page(arguments: &[&str]) -> String {
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
     assert_eq!(left.len(), 1, "nothing lies beside the page");
     std::fs::read_to_string(path).expect("the page")
-}
-
-/// That every element is closed in order, and that no text opens one by accident. Gives the names of the elements met.
-fn well_formed(page: &str) -> Vec<String> {
-    let body = page.strip_prefix("<!DOCTYPE html>").expect("a document type");
-    let (mut open, mut met): (Vec<String>, Vec<String>) = Default::default();
-    let mut rest = body;
-    while let Some(start) = rest.find('<') {
-        let end = start + rest[start..].find('>').expect("a tag ends");
-        let tag = &rest[start + 1..end];
-        assert!(!tag.contains('<'), "<{tag}");
-        assert_eq!(tag.matches('"').count() % 2, 0, "quotes in <{tag}>");
-        rest = &rest[end + 1..];
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop().as_deref(), Some(name), "closed by </{name}>");
-            continue;
-        }
-        let name = tag.split([' ', '\n', '/']).next().expect("a name").to_owned();
-        assert!(!name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric()), "<{tag}>");
-        if name == "style" {
-            rest = &rest[rest.find("</style>").expect("a style ends")..];
-        }
-        met.push(name.clone());
-        if !tag.ends_with('/') {
-            open.push(name);
-        }
-    }
-    assert_eq!(open, Vec::<String>::new());
-    met
 }
 
 /// Figures that a text must say are simulated: those with the unit of a time or of a rate.

@@ -5,6 +5,7 @@
 //! (joining its heads) is left to the planner to make coordinates of.
 
 mod config;
+mod contents;
 mod forward;
 mod gguf;
 mod known;
@@ -12,6 +13,7 @@ mod options;
 mod train;
 
 pub use config::{Config, Gate, Llama3Scaling, Rotary, Sliding};
+pub use contents::{BETA1, contents};
 pub use forward::{Inputs, Model, Parameter, causal_mask, loss_graph};
 pub use gguf::{Gguf, GgufError};
 pub use known::{MODELS, UnknownModel, find};

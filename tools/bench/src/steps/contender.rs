@@ -8,14 +8,12 @@ use fblayout::engine::{Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId, decode};
 use fblayout::plan::{Selector, StorageChoice};
 use fblayout::vulkan::TapeOptions;
-use fblayout_models::TrainGraph;
+use fblayout_models::{BETA1, TrainGraph};
 use serde::Serialize;
 
 use crate::Failure;
 use crate::numbers::Quantiles;
 use crate::plans::Way;
-
-use super::data::BETA1;
 
 /// Timed runs whose dispatches are looked at one by one.
 const TIMED_RUNS: usize = 3;

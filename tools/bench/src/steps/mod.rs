@@ -2,13 +2,12 @@
 //! turns on the device present.
 
 mod contender;
-mod data;
 
 use clap::Args;
 use fblayout::engine::{Engine, EngineOptions};
 use fblayout::graph::DType;
 use fblayout::plan::{Policy, StorageChoice};
-use fblayout_models::{Config, Options, Training, train_graph};
+use fblayout_models::{Config, Options, Training, contents, train_graph};
 use serde::Serialize;
 
 use crate::numbers::{mib, or_dash, short};
@@ -103,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         adapters.get(arguments.adapter).ok_or_else(|| format!("no device has number {}", arguments.adapter))?;
     eprintln!("measured on {} ({})", adapter.name, adapter.driver);
 
-    let contents = data::contents(&config, &options, &train, arguments.seed)?;
+    let contents = contents(&config, &options, &train, arguments.seed)?;
     let ways = ways(&arguments.policies, profile.is_some());
     let all: Vec<_> = storages.iter().flat_map(|&storage| ways.iter().map(move |&way| (way, storage))).collect();
     let mut contenders = Vec::with_capacity(all.len());

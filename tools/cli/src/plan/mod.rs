@@ -10,7 +10,6 @@ mod tensors;
 mod text;
 mod told;
 
-use std::io::Write;
 use std::time::Instant;
 
 pub use arguments::Arguments;
@@ -66,11 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
     text.push('\n');
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Who reads has seen enough.
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    Ok(crate::print(&text)?)
 }
 
 /// The graph as it is run and its plan, within the budget.

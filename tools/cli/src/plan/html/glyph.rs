@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::coordinates;
 use super::super::tensors::{Role, Tensor, storage};
-use super::scale::round;
+use crate::page::scale::round;
 use crate::units;
 
 /// A drawn tensor.

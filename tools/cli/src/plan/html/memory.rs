@@ -4,7 +4,7 @@ use fblayout::plan::Owner;
 use serde::Serialize;
 
 use super::super::explain::Known;
-use super::scale::{Tick, round, round_steps};
+use crate::page::scale::{Tick, round, round_steps};
 use crate::target::Target;
 use crate::units;
 

@@ -7,29 +7,25 @@ mod fold;
 mod glyph;
 mod memory;
 mod ops;
-mod output;
 mod policies;
-mod roofline;
-mod scale;
 mod steps;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use fblayout::device::Profile;
-use fblayout::plan::{Selection, Selector, TransformKind, Verdict};
-use minijinja::Environment;
-use minijinja::value::Serde;
+use fblayout::plan::{Plan, Selection, Selector, StepCost, TransformKind, Verdict};
 use serde::Serialize;
 
 use super::arguments::Arguments;
 use super::explain::Known;
 use super::told::Told;
+use crate::page::roofline::{Chart, Work};
+use crate::page::{self, Fact, Output};
 use crate::target::Target;
 use crate::units;
 
 const TEMPLATE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
 
 /// All that the template places.
 #[derive(Serialize)]
@@ -40,7 +36,7 @@ struct Page {
     recomputed: Option<String>,
     timeline: Vec<steps::Piece>,
     memory: memory::Chart,
-    roofline: Option<roofline::Chart>,
+    roofline: Option<Chart>,
     ops: Option<Vec<ops::Line>>,
     rates: Option<Vec<Fact>>,
     policies: Option<Vec<policies::Line>>,
@@ -63,17 +59,17 @@ pub fn write(
     target: &Target,
 ) -> Result<(), Box<dyn std::error::Error>> {
     // A path that cannot be written is told before anything is drawn.
-    let file = output::Output::create(path)?;
+    let file = Output::create(path)?;
     let steps = steps::Steps::new(known);
     let predicted = known.profile.zip(known.predicted);
     let page = Page {
-        style: STYLE,
+        style: page::STYLE,
         facts: facts(told),
         head: head(told),
         recomputed: told.recompute.as_ref().map(ToString::to_string),
         timeline: steps.timeline(),
         memory: memory::Chart::new(known, target),
-        roofline: predicted.map(|(profile, p)| roofline::Chart::new(profile, known.plan, &p.steps)),
+        roofline: predicted.map(|(profile, p)| roofline(profile, known.plan, &p.steps)),
         ops: predicted.map(|(profile, p)| ops::table(profile, known.plan, &p.steps)),
         rates: known.profile.map(rates),
         policies: policies::table(arguments, known.graph, told)?,
@@ -83,18 +79,26 @@ pub fn write(
         sections: steps.sections(),
         legend: glyph::legend(),
     };
-    let mut environment = Environment::new();
-    environment.add_template("page.html", TEMPLATE)?;
-    let text = environment.get_template("page.html")?.render(Serde(&page))?;
-    Ok(file.commit(&text)?)
+    Ok(file.commit(&page::render(TEMPLATE, &page)?)?)
 }
 
-/// A figure with its name, and a word on how it came about.
-#[derive(Serialize)]
-struct Fact {
-    name: &'static str,
-    value: String,
-    note: String,
+/// Every kind of op under the preset's roof, in the order of the table.
+fn roofline(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Chart {
+    let work = |k: ops::Kind| {
+        let title = format!(
+            "{}\nsimulated: {} in {} dispatches\n{} at {}, bound by {}",
+            k.op,
+            units::seconds(k.seconds),
+            k.count,
+            units::decimal(k.flops as f64 / k.seconds, "FLOP/s"),
+            units::decimal(k.flops as f64 / k.bytes as f64, "FLOP/B"),
+            k.bound
+        );
+        let (flops, bytes) = (k.flops as f64, k.bytes as f64);
+        Work { name: k.name(), title, conversion: k.conversion, seconds: k.seconds, flops, bytes }
+    };
+    let work: Vec<Work> = ops::kinds(plan, costs).into_iter().map(work).collect();
+    Chart::new(profile, &[], "operations a byte from and to memory, FLOP/B (simulated)", &work)
 }
 
 #[derive(Serialize)]

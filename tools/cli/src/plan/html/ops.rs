@@ -7,7 +7,7 @@ use fblayout::plan::{Plan, StepCost};
 use serde::Serialize;
 
 use super::super::tensors::first_word;
-use super::scale::round;
+use crate::page::scale::round;
 use crate::units;
 
 /// All dispatches of a kind of op.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::super::arguments::Arguments;
 use super::super::told::Told;
-use super::scale::round;
+use crate::page::scale::round;
 use crate::target::Target;
 use crate::units;
 

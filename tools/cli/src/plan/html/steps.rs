@@ -12,7 +12,7 @@ use super::super::tensors::{steps_around_nodes, steps_of_nodes, transforms_of_no
 use super::fold::{Group, Run, groups, layer, list, runs, short};
 use super::glyph::{self, Glyph};
 use super::ops::bound;
-use super::scale::round;
+use crate::page::scale::round;
 use crate::units;
 
 /// A line of the drawing: a dispatch, or a node that dispatches nothing.

@@ -1,10 +1,8 @@
-//! Every kind of op under the roof of the preset's machine: operations a second over operations a byte, both logarithmic.
+//! Work under the roof of a machine: operations a second over operations a byte, both logarithmic.
 
 use fblayout::device::{Case, Profile};
-use fblayout::plan::{Plan, StepCost};
 use serde::Serialize;
 
-use super::ops::{Kind, kinds};
 use super::scale::{Log, Tick, round};
 use crate::units;
 
@@ -36,12 +34,55 @@ pub struct Chart {
     /// Between the roofs of the slow and the fast end.
     band: String,
     roof_text: String,
+    /// Roofs of bytes from elsewhere than memory.
+    others: Vec<Line>,
     points: Vec<Point>,
-    /// Kinds that do no arithmetic, which have no place on the chart.
+    /// What does no arithmetic, which has no place on the chart.
     movers: String,
+    /// What is told below.
+    axis: &'static str,
 }
 
-/// A kind of op.
+/// Work of one kind.
+pub struct Work {
+    /// What it is called, where there is room.
+    pub name: String,
+    /// All that is told of it.
+    pub title: String,
+    /// True when it only moves bytes.
+    pub conversion: bool,
+    /// Time.
+    pub seconds: f64,
+    /// Operations in that time.
+    pub flops: f64,
+    /// Bytes in that time.
+    pub bytes: f64,
+}
+
+impl Work {
+    fn is_drawn(&self) -> bool {
+        self.flops > 0.0 && self.bytes > 0.0 && self.seconds > 0.0
+    }
+
+    fn intensity(&self) -> f64 {
+        self.flops / self.bytes
+    }
+
+    fn speed(&self) -> f64 {
+        self.flops / self.seconds
+    }
+}
+
+/// A further roof.
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    points: String,
+    x: f64,
+    y: f64,
+}
+
+/// Work on the chart.
 #[derive(Serialize)]
 struct Point {
     x: f64,
@@ -50,7 +91,7 @@ struct Point {
     conversion: bool,
     /// Its line in the table.
     number: usize,
-    /// Number, and the op where there is room.
+    /// Number, and what it is where there is room.
     name: String,
     title: String,
     text_x: f64,
@@ -61,23 +102,23 @@ struct Point {
 }
 
 impl Chart {
-    /// Draws the steps of a plan.
-    pub fn new(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Self {
-        let numbered: Vec<(usize, Kind)> = (1..).zip(kinds(plan, costs)).collect();
-        let is_drawn = |k: &Kind| k.flops > 0 && k.bytes > 0;
-        let movers: Vec<String> = numbered.iter().filter(|(_, k)| !is_drawn(k)).map(|(_, k)| k.name()).collect();
-        let drawn: Vec<(usize, Kind)> = numbered.into_iter().filter(|(_, k)| is_drawn(k)).collect();
-        let intensity = |k: &Kind| k.flops as f64 / k.bytes as f64;
-        let speed = |k: &Kind| k.flops as f64 / k.seconds;
+    /// Draws work, numbered from 1, under the roof of arithmetic and memory, and under those of other rates of bytes.
+    pub fn new(machine: &Profile, rates: &[(&str, f64)], axis: &'static str, work: &[Work]) -> Self {
+        let movers: Vec<String> = (1..)
+            .zip(work)
+            .filter(|(_, w)| !w.is_drawn())
+            .map(|(n, w): (usize, _)| format!("{n} {}", w.name))
+            .collect();
+        let drawn: Vec<(usize, &Work)> = (1..).zip(work).filter(|(_, w)| w.is_drawn()).collect();
         let [slow, middle, fast] = [Case::Slow, Case::Middle, Case::Fast]
-            .map(|case| (case.more(profile.flops_f32), case.more(profile.memory_rate)));
+            .map(|case| (case.more(machine.flops_f32), case.more(machine.memory_rate)));
         let ridge = middle.0 / middle.1;
         let x = Log::covering(
-            drawn.iter().map(|(_, k)| intensity(k)).chain([ridge / 4.0, ridge * 4.0]),
+            drawn.iter().map(|(_, w)| w.intensity()).chain([ridge / 4.0, ridge * 4.0]),
             LEFT,
             WIDTH - RIGHT,
         );
-        let y = Log::covering(drawn.iter().map(|(_, k)| speed(k)).chain([fast.0]), HEIGHT - BOTTOM, TOP);
+        let y = Log::covering(drawn.iter().map(|(_, w)| w.speed()).chain([fast.0]), HEIGHT - BOTTOM, TOP);
         let [from, to] = x.ends();
         // The corners of a roof, left to right. Below the chart it runs along its lower edge.
         let roof = |(flops, rate): (f64, f64)| {
@@ -86,26 +127,28 @@ impl Chart {
         };
         let mut band = roof(slow);
         band.extend(roof(fast).into_iter().rev());
+        let other = |(at, &(name, rate)): (usize, &(&str, f64))| {
+            // Names stand one below the other, each where its line passes.
+            let speed = y.value(TOP + 3.0 * LINE + 1.5 * LINE * at as f64).min(middle.0);
+            Line {
+                name: format!("{name}, {}", units::decimal(rate, "B/s")),
+                points: roof((middle.0, rate)).join(" "),
+                x: x.place(speed / rate) - 6.0,
+                y: y.place(speed),
+            }
+        };
 
-        let total: f64 = costs.iter().map(|c| c.seconds).sum();
+        let total: f64 = work.iter().map(|w| w.seconds).sum();
         let mut points: Vec<Point> = drawn
             .iter()
-            .map(|(number, k)| Point {
-                x: x.place(intensity(k)),
-                y: y.place(speed(k)),
-                radius: round(4.0 + 16.0 * (k.seconds / total).sqrt()),
-                conversion: k.conversion,
+            .map(|(number, w)| Point {
+                x: x.place(w.intensity()),
+                y: y.place(w.speed()),
+                radius: round(4.0 + 16.0 * (w.seconds / total).sqrt()),
+                conversion: w.conversion,
                 number: *number,
-                name: format!("{number} {}", k.op),
-                title: format!(
-                    "{}\nsimulated: {} in {} dispatches\n{} at {}, bound by {}",
-                    k.op,
-                    units::seconds(k.seconds),
-                    k.count,
-                    units::decimal(speed(k), "FLOP/s"),
-                    units::decimal(intensity(k), "FLOP/B"),
-                    k.bound
-                ),
+                name: format!("{number} {}", w.name),
+                title: w.title.clone(),
                 text_x: 0.0,
                 text_y: 0.0,
                 anchor: "start",
@@ -125,8 +168,10 @@ impl Chart {
             roof: roof(middle).join(" "),
             band: band.join(" "),
             roof_text: format!("{} and {}", units::decimal(middle.0, "FLOP/s"), units::decimal(middle.1, "B/s")),
+            others: rates.iter().enumerate().map(other).collect(),
             points,
             movers: movers.join(", "),
+            axis,
         }
     }
 }

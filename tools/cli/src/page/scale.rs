@@ -37,6 +37,12 @@ impl Log {
         round(self.from + share.clamp(0.0, 1.0) * (self.to - self.from))
     }
 
+    /// The figure at a place.
+    pub fn value(&self, place: f64) -> f64 {
+        let share = (place - self.from) / (self.to - self.from);
+        10f64.powf(self.low + share * (self.high - self.low))
+    }
+
     /// The ends of the axis.
     pub fn ends(&self) -> [f64; 2] {
         [self.low, self.high].map(|log| 10f64.powf(log))
@@ -82,6 +88,7 @@ mod tests {
         assert!(low < 3.0 && 4500.0 < high && high < 10_000.0);
         assert_eq!([low, high, 1e9].map(|x| axis.place(x)), [0.0, 400.0, 400.0]);
         let ticks: Vec<String> = axis.ticks(|x| x.to_string()).into_iter().map(|tick| tick.text).collect();
+        assert!((axis.value(axis.place(100.0)) / 100.0 - 1.0).abs() < 0.01, "a tenth of a pixel off");
         assert_eq!(ticks, ["10", "100", "1000"]);
         assert_eq!(Log::covering([0.0].into_iter(), 0.0, 1.0).ends(), [1.0, 10.0]);
     }

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use fblayout::graph::{DType, Desc, Graph, Kind, ValueId, elements, encode};
-use fblayout_models::{Config, Options, TrainGraph, causal_mask};
+use fblayout::graph::{BytesError, DType, Desc, Graph, Kind, ValueId, elements, encode};
 
-use crate::Failure;
+use crate::{Config, Options, TrainGraph, causal_mask};
 
 /// Decay of the first moment.
 pub const BETA1: f32 = 0.9;
@@ -13,16 +12,19 @@ pub const BETA1: f32 = 0.9;
 /// Decay of the second moment.
 const BETA2: f32 = 0.999;
 
-/// Host bytes of every external value of a training step.
+/// Host bytes of every external value of a training step, from a seed.
 ///
 /// Moments are zero, so that the first moment after one step is `1 - BETA1` times the gradient. Everything else that is no id or
 /// mask is random: kernels may be quicker on zeros.
+///
+/// # Errors
+/// Rows of a quantized matrix that are no whole blocks.
 pub fn contents(
     config: &Config,
     options: &Options,
     train: &TrainGraph,
     seed: u64,
-) -> Result<Vec<(ValueId, Vec<u8>)>, Failure> {
+) -> Result<Vec<(ValueId, Vec<u8>)>, BytesError> {
     let graph = &train.model.graph;
     let mut noise = Noise(seed);
     let mut known = known(config, options, train, &mut noise);
@@ -90,13 +92,12 @@ impl Noise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::LORA;
-    use fblayout_models::{find, train_graph};
+    use crate::{Training, find, train_graph};
 
     #[test]
     fn every_external_value_has_its_bytes() {
         let config = find("gemma-3-1b").unwrap().tiny();
-        let options = Options::new(1, 6, LORA);
+        let options = Options::new(1, 6, Training::Lora { rank: 8, alpha: 8.0, base: DType::F16 });
         let train = train_graph(&config, &options).unwrap();
         let made = contents(&config, &options, &train, 1).unwrap();
         for (id, bytes) in &made {

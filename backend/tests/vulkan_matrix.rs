@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fblayout::device::{LimitsClamp, MatrixType, MatrixUnit};
 use fblayout::vulkan::{Error, Gpu, GpuOptions, Operand, Step, Storage, Tape, TapeOptions, Work};
-use fblayout_shaders::{Binding, BindingKind, Shader};
+use fblayout_shaders::{Binding, BindingKind, Shader, Spirv};
 use vulkan_support::{options, with_gpu};
 
 /// `vulkan_shaders/matrix.comp`: operand 2 = operand 0 times operand 1, a part of the rows for each subgroup.
@@ -27,7 +27,7 @@ fn product(factors: MatrixType) -> Shader {
     assert_eq!(found.constants, [0, 1, 2, 16, 17, 18]);
     assert!(found.matrix);
     let constants = &[0, 1, 2, 16, 17, 18];
-    Shader { name: "matrix", spirv: words.leak(), bindings: &BINDINGS, constants, matrix: found.matrix }
+    Shader { name: "matrix", spirv: Spirv::new(words.leak()), bindings: &BINDINGS, constants, matrix: found.matrix }
 }
 
 fn constants(unit: &MatrixUnit, width: u32) -> [(u32, u32); 6] {

@@ -12,7 +12,7 @@
 // The product of gemm.comp by the device's matrix units: F16, or with BF16 that type, sums in F32. The workgroup's tiles of both
 // operands pass through shared memory, decoded and rounded once. A subgroup holds TILE_M by TILE_N matrices of sums.
 
-layout(local_size_x_id = 0) in;
+layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
 layout(constant_id = 3) const uint TILE_M = 2u;
 layout(constant_id = 4) const uint TILE_N = 2u;

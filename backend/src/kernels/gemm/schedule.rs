@@ -38,8 +38,8 @@
 use super::super::addressing::constant;
 use super::super::dispatch::PROCESSOR_SUBGROUP;
 use super::{
-    BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K, SHARE, STEP_N,
-    TILE_M, TILE_N,
+    BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_BUFFERS, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K,
+    SHARE, STEP_N, TILE_M, TILE_N,
 };
 use crate::device::{Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule, StagedTile};
 

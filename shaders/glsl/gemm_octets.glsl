@@ -2,9 +2,12 @@
 // workgroup, decoded, rounded and laid down in rows of shared memory. Include after direction.glsl and
 //     #define OPERAND A           the prefix operand.glsl was given, with ENCODED
 //     #define EXTENT EXTENT_M     elements of the tile along the outer axis
-//     #define LOADS LOADS_M       octets that an invocation loads
+//     #define LOADS LOADS_M       loads of an invocation, at most
 //     #define PLAIN               the operand is never in blocks
 // which are undefined again at the end.
+//
+// A load is the octets of one texel, or one octet of two texels; of blocks it is the two that share a scale. An invocation has two sets of
+// them open, of tiles that follow each other, so that a load is under way while two tiles are summed.
 //
 // A row of the tile is an index of the axis that texels do not run along, of m (n) or of k. Four of them are neighbours in an R-Tile,
 // so that neighbouring invocations take these first, then the octets of a row. Rows lie one texel apart: neighbours that read the same
@@ -33,11 +36,11 @@ uvec4 octets_first(uvec4 octet, uint count) {
 
 #endif
 
-// Where the texels of an octet start at k = 0: one of them, or the two that F32 takes.
+// Where the texels of a load start at k = 0: one of them, or the two that an octet of F32 takes.
 uvec2 NAME(_starts)[2u * LOADS];
-// What is open of each octet, and its scale and minimum.
-uvec4 NAME(_texels_open)[2u * LOADS];
-vec2 NAME(_scales)[LOADS];
+// What is open of each load, by sets, and its scale and minimum.
+uvec4 NAME(_texels_open)[4u * LOADS];
+vec2 NAME(_scales)[2u * LOADS];
 uint NAME(_first);
 uint NAME(_i2);
 uint NAME(_i3);
@@ -59,12 +62,21 @@ uint NAME(_stride)() {
     return NAME(_octets)() + 1u;
 }
 
-// Row and octet of load l of this invocation; whether the tile has it.
+// Octets of a load.
+uint NAME(_together)() {
+    uint octets = NAME(_dtype) == DTYPE_Q4_1 ? 4u : (NAME(_in_tiles)() || NAME(_in_blocks)() ? 2u : 1u);
+    return NAME(_way)() == SCATTERED ? 1u : min(octets, NAME(_octets)());
+}
+
+// Row of load l of this invocation, and its first octet; whether the tile has it.
 bool NAME(_item)(uint l, out uint row, out uint octet) {
+    uint loads = NAME(_octets)() / NAME(_together)();
     uint item = gl_LocalInvocationID.x + l * gl_WorkGroupSize.x;
-    row = item / (4u * NAME(_octets)()) * 4u + item % 4u;
-    octet = item / 4u % NAME(_octets)();
-    return row < NAME(_rows)();
+    row = item / (4u * loads) * 4u + item % 4u;
+    octet = item / 4u % loads * NAME(_together)();
+    // Known before the invocation is, but for the last ones.
+    uint items = NAME(_rows)() * loads;
+    return (l + 1u) * gl_WorkGroupSize.x <= items || (l * gl_WorkGroupSize.x < items && item < items);
 }
 
 // Slot t of an octet along an axis of so many elements, inside it.
@@ -72,9 +84,14 @@ uint NAME(_slot)(uint octet, uint t, uint extent) {
     return min((8u * octet + 4u * t) / NAME(_lanes), (extent - 1u) / NAME(_lanes));
 }
 
-// Texels that an octet is in.
-uint NAME(_texels_of_octet)() {
+// Texels that a load is in.
+uint NAME(_texels_of_load)() {
     return NAME(_lanes) == 4u ? 2u : 1u;
+}
+
+// Number of an octet's first quad in its slot.
+uint NAME(_quad_of)(uint octet) {
+    return 2u * octet % max(NAME(_lanes) / 4u, 1u);
 }
 
 // Points at the tile whose first index along the outer axis is o. What lies beyond the extents is read from inside them: the
@@ -89,87 +106,92 @@ void NAME(_aim)(uint o, uint i2, uint i3) {
         if (NAME(_by_k)()) {
             NAME(_starts)[2u * l] = NAME(_start)(min(o + row, NAME(_outer) - 1u), NAME(_i2), NAME(_i3));
         } else if (NAME(_way)() == ALONG_OUTER) {
-            [[unroll]] for (uint t = 0u; t < NAME(_texels_of_octet)(); t++) {
+            [[unroll]] for (uint t = 0u; t < NAME(_texels_of_load)(); t++) {
                 NAME(_starts)[2u * l + t] = NAME(_start)(NAME(_slot)(o / 8u + octet, t, NAME(_outer)), NAME(_i2), NAME(_i3));
             }
         }
     }
 }
 
-// Fetches the octets of the tile that starts at k.
-void NAME(_open)(uint k) {
+// Fetches the loads of the tile that starts at k.
+void NAME(_open)(uint k, uint set) {
     [[unroll]] for (uint l = 0u; l < LOADS; l++) {
         uint row, octet;
         if (!NAME(_item)(l, row, octet)) {
             continue;
         }
+        uint to = 2u * (set * LOADS + l);
         if (NAME(_way)() == SCATTERED) {
             uint o = NAME(_first) + 8u * octet;
             uint kk = min(k + row, NAME(_k) - 1u);
-            NAME(_texels_open)[2u * l].xy = octets_round(NAME(_gather)(o, kk, NAME(_i2), NAME(_i3)));
-            NAME(_texels_open)[2u * l].zw = octets_round(NAME(_gather)(o + 4u, kk, NAME(_i2), NAME(_i3)));
+            NAME(_texels_open)[to].xy = octets_round(NAME(_gather)(o, kk, NAME(_i2), NAME(_i3)));
+            NAME(_texels_open)[to].zw = octets_round(NAME(_gather)(o + 4u, kk, NAME(_i2), NAME(_i3)));
             continue;
         }
         // Row of the operand, and octet of it.
         uint at = NAME(_by_k)() ? min(NAME(_first) + row, NAME(_outer) - 1u) : min(k + row, NAME(_k) - 1u);
-        uint number = NAME(_by_k)() ? k / 8u + octet : NAME(_first) / 8u + octet;
-        [[unroll]] for (uint t = 0u; t < NAME(_texels_of_octet)(); t++) {
+        uint number = (NAME(_by_k)() ? k : NAME(_first)) / 8u + octet;
+        uint quad = NAME(_quad_of)(number);
+        [[unroll]] for (uint t = 0u; t < NAME(_texels_of_load)(); t++) {
             uvec2 place = NAME(_by_k)() ? NAME(_starts)[2u * l] + NAME(_along)(NAME(_slot)(number, t, NAME(_k)))
                                         : NAME(_starts)[2u * l + t] + NAME(_along)(at);
-            // Number of the octet's first quad in its slot.
-            uint quad = 2u * number % max(NAME(_lanes) / 4u, 1u);
 #if defined(BLOCKS) && !defined(PLAIN)
             if (NAME(_in_blocks)()) {
                 vec2 scale = NAME(_block_scale)(place, quad / 4u);
-                NAME(_texels_open)[2u * l].xy = octets_round(NAME(_block_quad)(place, quad, scale));
-                NAME(_texels_open)[2u * l].zw = octets_round(NAME(_block_quad)(place, quad + 1u, scale));
+                [[unroll]] for (uint u = 0u; u < NAME(_together)(); u++) {
+                    NAME(_texels_open)[to + u].xy = octets_round(NAME(_block_quad)(place, quad + 2u * u, scale));
+                    NAME(_texels_open)[to + u].zw = octets_round(NAME(_block_quad)(place, quad + 2u * u + 1u, scale));
+                }
                 continue;
             }
 #endif
             if (NAME(_in_tiles)()) {
                 uint r = at % 4u;
                 vec2 dm = unpackHalf2x16(NAME(_fetch_place)(place + uvec2((4u - r) * NAME(_quants), 0u))[r]);
-                NAME(_scales)[l] = NAME(_dtype) == DTYPE_Q8_0 ? vec2(dm.x, 0.0) : dm;
+                NAME(_scales)[to / 2u] = NAME(_dtype) == DTYPE_Q8_0 ? vec2(dm.x, 0.0) : dm;
             }
-            NAME(_texels_open)[2u * l + t] = NAME(_fetch_place)(place + uvec2(NAME(_quad_texel)(quad), 0u));
+            NAME(_texels_open)[to + t] = NAME(_fetch_place)(place + uvec2(NAME(_quad_texel)(quad), 0u));
         }
     }
 }
 
-// Load l as matrix units take it.
-uvec4 NAME(_rounded)(uint l, uint number) {
-    uvec4 texel = NAME(_texels_open)[2u * l];
+// Octet u of the load that is open at `from`, as matrix units take it; `number` is that of the octet along its axis.
+uvec4 NAME(_rounded)(uint from, uint u, uint number) {
 #ifdef BF16
     bool ready = NAME(_dtype) == DTYPE_BF16;
 #else
     bool ready = NAME(_dtype) == DTYPE_F16;
 #endif
     if (NAME(_way)() == SCATTERED || NAME(_in_blocks)() || ready) {
-        return texel;
+        return NAME(_texels_open)[from + u];
     }
+    uvec4 texel = NAME(_texels_open)[from];
     if (NAME(_dtype) == DTYPE_F32) {
-        return uvec4(octets_round(uintBitsToFloat(texel)), octets_round(uintBitsToFloat(NAME(_texels_open)[2u * l + 1u])));
+        return uvec4(octets_round(uintBitsToFloat(texel)), octets_round(uintBitsToFloat(NAME(_texels_open)[from + 1u])));
     }
-    uint quad = 2u * number % max(NAME(_lanes) / 4u, 1u);
-    return uvec4(octets_round(NAME(_decode)(texel, quad, NAME(_scales)[l])),
-                 octets_round(NAME(_decode)(texel, quad + 1u, NAME(_scales)[l])));
+    uint quad = NAME(_quad_of)(number);
+    vec2 scale = NAME(_scales)[from / 2u];
+    return uvec4(octets_round(NAME(_decode)(texel, quad, scale)), octets_round(NAME(_decode)(texel, quad + 1u, scale)));
 }
 
-// Lays what is open down in shared memory from texel `first` on. What lies beyond K becomes zero.
-void NAME(_close)(uint k, uint first) {
+// Lays a set down in shared memory from texel `first` on, as the tile that starts at k. What lies beyond K becomes zero.
+void NAME(_close)(uint k, uint set, uint first) {
     const bool ragged = NAME(_k) % EXTENT_K != 0u;
     [[unroll]] for (uint l = 0u; l < LOADS; l++) {
         uint row, octet;
         if (!NAME(_item)(l, row, octet)) {
             continue;
         }
-        uvec4 value = NAME(_rounded)(l, NAME(_by_k)() ? k / 8u + octet : NAME(_first) / 8u + octet);
-        if (ragged) {
-            uint from = NAME(_by_k)() ? k + 8u * octet : k + row;
-            uint inside = NAME(_k) - min(from, NAME(_k));
-            value = octets_first(value, NAME(_by_k)() ? inside : 8u * inside);
+        [[unroll]] for (uint u = 0u; u < NAME(_together)(); u++) {
+            uint number = (NAME(_by_k)() ? k : NAME(_first)) / 8u + octet + u;
+            uvec4 value = NAME(_rounded)(2u * (set * LOADS + l), u, number);
+            if (ragged) {
+                uint from = NAME(_by_k)() ? 8u * number : k + row;
+                uint inside = NAME(_k) - min(from, NAME(_k));
+                value = octets_first(value, NAME(_by_k)() ? inside : 8u * inside);
+            }
+            tiles[first + row * NAME(_stride)() + octet + u] = value;
         }
-        tiles[first + row * NAME(_stride)() + octet] = value;
     }
 }
 

@@ -68,25 +68,33 @@ void L(_product)(uint m, uint n, uint i2, uint i3, uint part, uint parts) {
     const uint tiles_of_part = (tiles_of_k + parts - 1u) / parts;
     uint first = part * tiles_of_part;
     uint count = min(first + tiles_of_part, tiles_of_k) - min(first, tiles_of_k);
-    // Tile number i is fetched while number i - 1 is summed. The code of both stands here once: drivers inline it.
-    for (uint i = 0u; i <= count; i++) {
-        uint k = (first + i) * EXTENT_K;
-        if (i < count) {
-            L(_open)(k);
-            R(_open)(k);
+    // Two tiles are under way while the two before them are summed. Every set has code of its own, so that it is in registers.
+    [[unroll]] for (uint set = 0u; set < 2u; set++) {
+        if (set < count) {
+            L(_open)((first + set) * EXTENT_K, set);
+            R(_open)((first + set) * EXTENT_K, set);
         }
-        if (i > 0u) {
-            L(_sum)((i - 1u) % BUFFERS);
-        }
-        if (BUFFERS == 1u) {
-            barrier();
-        }
-        if (i < count) {
-            L(_close)(k, i % BUFFERS * L(_rows)() * L(_stride)());
-            R(_close)(k, L(_before)() + i % BUFFERS * R(_rows)() * R(_stride)());
-        }
-        barrier();
     }
+    for (uint i = 0u; i < count; i += 2u) {
+        [[unroll]] for (uint set = 0u; set < 2u; set++) {
+            if (i + set < count) {
+                uint k = (first + i + set) * EXTENT_K;
+                uint which = set % BUFFERS;
+                if (BUFFERS == 1u) {
+                    barrier();
+                }
+                L(_close)(k, set, which * L(_rows)() * L(_stride)());
+                R(_close)(k, set, L(_before)() + which * R(_rows)() * R(_stride)());
+                if (i + set + 2u < count) {
+                    L(_open)(k + 2u * EXTENT_K, set);
+                    R(_open)(k + 2u * EXTENT_K, set);
+                }
+                barrier();
+                L(_sum)(which);
+            }
+        }
+    }
+    barrier();
 }
 
 #undef L

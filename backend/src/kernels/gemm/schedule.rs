@@ -97,11 +97,10 @@ const MATRIX: &str = "gemm_matrix";
 const MATRIX_BF16: &str = "gemm_matrix_bf16";
 
 /// What the tiles of matrix units are chosen from.
-const MATRIX_TILES: [MatrixTile; 6] = [
-    matrices(4, 4, 2, 2, 8),
-    matrices(4, 2, 2, 4, 8),
-    matrices(2, 4, 2, 2, 8),
-    matrices(4, 2, 2, 2, 8),
+const MATRIX_TILES: [MatrixTile; 5] = [
+    matrices(2, 2, 4, 4, 8),
+    matrices(2, 2, 4, 2, 8),
+    matrices(2, 2, 2, 4, 8),
     matrices(2, 2, 2, 2, 8),
     matrices(1, 2, 2, 2, 8),
 ];

@@ -6,8 +6,7 @@
 //     #define PLAIN               the operand is never in blocks
 // which are undefined again at the end.
 //
-// A load is the octets of one texel, or one octet of two texels; of blocks it is the two that share a scale. An invocation has two sets of
-// them open, of tiles that follow each other, so that a load is under way while two tiles are summed.
+// A load is the octets of one texel, or one octet of two texels; of blocks it is the two that share a scale.
 //
 // A row of the tile is an index of the axis that texels do not run along, of m (n) or of k. Four of them are neighbours in an R-Tile,
 // so that neighbouring invocations take these first, then the octets of a row. Rows lie one texel apart: neighbours that read the same
@@ -38,9 +37,9 @@ uvec4 octets_first(uvec4 octet, uint count) {
 
 // Where the texels of a load start at k = 0: one of them, or the two that an octet of F32 takes.
 uvec2 NAME(_starts)[2u * LOADS];
-// What is open of each load, by sets, and its scale and minimum.
-uvec4 NAME(_texels_open)[4u * LOADS];
-vec2 NAME(_scales)[2u * LOADS];
+// What is open of each load, and its scale and minimum.
+uvec4 NAME(_texels_open)[2u * LOADS];
+vec2 NAME(_scales)[LOADS];
 uint NAME(_first);
 uint NAME(_i2);
 uint NAME(_i3);
@@ -114,13 +113,13 @@ void NAME(_aim)(uint o, uint i2, uint i3) {
 }
 
 // Fetches the loads of the tile that starts at k.
-void NAME(_open)(uint k, uint set) {
+void NAME(_open)(uint k) {
     [[unroll]] for (uint l = 0u; l < LOADS; l++) {
         uint row, octet;
         if (!NAME(_item)(l, row, octet)) {
             continue;
         }
-        uint to = 2u * (set * LOADS + l);
+        uint to = 2u * l;
         if (NAME(_way)() == SCATTERED) {
             uint o = NAME(_first) + 8u * octet;
             uint kk = min(k + row, NAME(_k) - 1u);
@@ -174,8 +173,8 @@ uvec4 NAME(_rounded)(uint from, uint u, uint number) {
     return uvec4(octets_round(NAME(_decode)(texel, quad, scale)), octets_round(NAME(_decode)(texel, quad + 1u, scale)));
 }
 
-// Lays a set down in shared memory from texel `first` on, as the tile that starts at k. What lies beyond K becomes zero.
-void NAME(_close)(uint k, uint set, uint first) {
+// Lays what is open down in shared memory from texel `first` on, as the tile that starts at k. What lies beyond K becomes zero.
+void NAME(_close)(uint k, uint first) {
     const bool ragged = NAME(_k) % EXTENT_K != 0u;
     [[unroll]] for (uint l = 0u; l < LOADS; l++) {
         uint row, octet;
@@ -184,7 +183,7 @@ void NAME(_close)(uint k, uint set, uint first) {
         }
         [[unroll]] for (uint u = 0u; u < NAME(_together)(); u++) {
             uint number = (NAME(_by_k)() ? k : NAME(_first)) / 8u + octet + u;
-            uvec4 value = NAME(_rounded)(2u * (set * LOADS + l), u, number);
+            uvec4 value = NAME(_rounded)(2u * l, u, number);
             if (ragged) {
                 uint from = NAME(_by_k)() ? 8u * number : k + row;
                 uint inside = NAME(_k) - min(from, NAME(_k));

@@ -96,20 +96,31 @@ const TILES: [StagedTile; 10] = [
 const MATRIX: &str = "gemm_matrix";
 const MATRIX_BF16: &str = "gemm_matrix_bf16";
 
-/// What the tiles of matrix units are chosen from.
-const MATRIX_TILES: [MatrixTile; 5] = [
-    matrices(2, 2, 4, 4, 8),
-    matrices(2, 2, 4, 2, 8),
-    matrices(2, 2, 2, 4, 8),
+/// What the tiles of matrix units are chosen from. Measured on an H200, 16 x 16 x 16, F16, TFLOP/s of 512 x 4096 x 4096, along k and
+/// across, with as many parts as fill it:
+///
+/// | tile | m x n x k, buffers | |
+/// |---|---|---|
+/// | 4 x 4 of 4 x 2 | 256 x 128 x 32, 1 | 217, 194 |
+/// | 4 x 4 of 2 x 4 | 128 x 256 x 32, 1 | 190, 185 |
+/// | 2 x 4 of 4 x 2 | 128 x 128 x 64, 1 | 191, 167 |
+/// | 2 x 2 of 4 x 4 | 128 x 128 x 64, 1; 128 x 128 x 32, 2 | 183, 161; 159, 160 |
+/// | 4 x 4 of 2 x 2 | 128 x 128 x 32, 2 | 130, 121 |
+const MATRIX_TILES: [MatrixTile; 7] = [
+    matrices(4, 4, 4, 2, 8),
+    matrices(4, 4, 2, 4, 8),
+    matrices(2, 4, 4, 2, 16),
+    matrices(2, 2, 2, 4, 16),
+    matrices(2, 2, 2, 2, 16),
+    matrices(1, 2, 2, 2, 16),
     matrices(2, 2, 2, 2, 8),
-    matrices(1, 2, 2, 2, 8),
 ];
 
-/// Workgroups of matrix units that a GPU runs at a time, about.
-const MATRIX_GROUPS: u32 = 256;
+/// Workgroups of matrix units that a large GPU runs at a time.
+const MATRIX_GROUPS: u32 = 128;
 
 const fn matrices(tile_m: u32, tile_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> MatrixTile {
-    MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers: 2 }
+    MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers: 1 }
 }
 
 const fn tile(quads_m: u32, quads_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> StagedTile {
@@ -504,15 +515,12 @@ fn matrix_parts(size: &Size, tile: [u32; 2]) -> u32 {
     by_device.min(size.k / LEAST_MATRIX_PART_K).min(size.most_parts()).max(1)
 }
 
-/// What a product by matrix units takes, about, in bytes through a core: rounds of workgroups, each of which fetches its tiles and
-/// multiplies them. Sums of parts are written and read again.
+/// What a product by matrix units takes, about, in picoseconds of the H200: rounds of workgroups, each of which takes so long for every
+/// k as it has sums and a little more. Sums of parts are written and read again, by a dispatch of its own.
 fn matrix_time(size: &Size, [m, n]: [u32; 2], parts: u32) -> f64 {
     let rounds = (matrix_groups(size, [m, n]) * u64::from(parts)).div_ceil(MATRIX_GROUPS.into()) as f64;
-    let k = f64::from(size.k.div_ceil(parts));
-    let [m, n] = [m, n].map(f64::from);
-    // A core multiplies 128 by 128 elements in the time that it fetches 2 x 128.
-    let step = (m + n).max(m * n / 64.0);
+    let step = f64::from(m * n) + 6e3;
     let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
-    let joined = if parts > 1 { 2.0 * f64::from(parts) * sums / f64::from(MATRIX_GROUPS) } else { 0.0 };
-    rounds * (k * step + 4.0 * m * n) + joined
+    let joined = if parts > 1 { 3e6 + 2.7 * f64::from(parts) * sums } else { 0.0 };
+    rounds * f64::from(size.k.div_ceil(parts)) * step + joined
 }

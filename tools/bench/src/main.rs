@@ -1,6 +1,7 @@
 //! `fblayout-bench`: the policies compared, simulated by their plans on machines that are not at hand, measured by training steps on
 //! the one that is.
 
+mod gemm;
 mod numbers;
 mod pipelines;
 mod plans;
@@ -30,6 +31,8 @@ enum Command {
     Plans(plans::Arguments),
     /// Runs training steps of a model cut to few layers by every policy, measured.
     Steps(steps::Arguments),
+    /// Times matrix products on the device present: directions, types of weights, storages, policies, measured.
+    Gemm(gemm::Arguments),
     /// Plans training steps for the device present and makes their pipelines, measured.
     Pipelines(pipelines::Arguments),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Plans(arguments) => plans::run(&arguments),
         Command::Steps(arguments) => steps::run(&arguments),
+        Command::Gemm(arguments) => gemm::run(&arguments),
         Command::Pipelines(arguments) => pipelines::run(&arguments),
     };
     match result {

@@ -113,7 +113,7 @@ impl Variants<'_> {
             |(_, direction): &(&str, Direction)| self.directions.is_empty() || self.directions.contains(direction);
         let four = |&size| {
             let all = Direction::ALL.into_iter().filter(wanted);
-            all.map(|(_, direction)| (direction.words(), direction, size)).collect()
+            all.map(|(_, direction)| ("product".to_owned(), direction, size)).collect()
         };
         let groups: Vec<Group> = sizes.iter().map(four).collect();
         self.crossed(set, &groups, dtypes)

@@ -8,6 +8,7 @@ mod plans;
 mod reference;
 mod steps;
 mod table;
+mod train;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Command {
     Steps(steps::Arguments),
     /// Times matrix products on the device present: directions, types of weights, storages, policies, measured.
     Gemm(gemm::Arguments),
+    /// Runs LoRA steps of one host by the plugin and by a peer's backend in turns, measured.
+    Train(train::Arguments),
     /// Plans training steps for the device present and makes their pipelines, measured.
     Pipelines(pipelines::Arguments),
 }
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Plans(arguments) => plans::run(&arguments),
         Command::Steps(arguments) => steps::run(&arguments),
         Command::Gemm(arguments) => gemm::run(&arguments),
+        Command::Train(arguments) => train::run(&arguments),
         Command::Pipelines(arguments) => pipelines::run(&arguments),
     };
     match result {

@@ -35,6 +35,19 @@ fn products_are_timed_on_the_device_present() {
     assert_eq!(first["over_first"].as_f64(), Some(1.0));
 }
 
+/// What a policy copies is part of a product's time: each has factors of its own, so that none is copied for two.
+#[test]
+fn copies_of_a_policy_are_told() {
+    let policies = ["--policy", "convert-always", "--policy", "layout-reuse", "--policy", "rtile"];
+    let shape = ["--shape", "8x32x64", "--direction", "TN", "--storage", "buffer", "--copies", "3", "--json"];
+    let output = gemm(&[&policies[..], &shape].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = told["rows"].as_array().expect("rows");
+    let told: Vec<_> = rows.iter().map(|row| (row["conversions"].as_u64(), row["dispatches"].as_u64())).collect();
+    assert_eq!(told, [(Some(1), Some(2)), (Some(1), Some(2)), (Some(0), Some(1))], "{rows:?}");
+}
+
 /// What a type does not allow is told in its row, and fails where nothing else is left.
 #[test]
 fn refusals_are_told() {

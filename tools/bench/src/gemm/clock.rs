@@ -28,8 +28,8 @@ const ENOUGH_PRODUCTS: usize = 50;
 /// Products of a submission, each with factors of its own: so few even of large ones, so many even of small ones.
 const PRODUCTS: [u64; 2] = [8, 64];
 
-/// Part of the device's memory that factors may take.
-const SHARE_OF_MEMORY: u64 = 4;
+/// Part of the device's memory that the factors of a case may take; those of one type of weights are kept together.
+const SHARE_OF_MEMORY: u64 = 8;
 
 /// An engine, and the factors that its cases share.
 pub struct Clock {

@@ -9,11 +9,12 @@ mod sets;
 use clap::Args;
 use fblayout::engine::EngineOptions;
 use fblayout::graph::DType;
-use fblayout::plan::StorageChoice;
+use fblayout::plan::{Policy, StorageChoice};
 use fblayout::probe;
 use serde::Serialize;
 
 use crate::numbers::{or_dash, short};
+use crate::reference;
 use crate::steps::storages;
 use crate::table::Table;
 use crate::{Failure, Output};
@@ -42,6 +43,9 @@ pub struct Arguments {
     /// Storages, buffer or image; both if none is named
     #[arg(long = "storage")]
     storages: Vec<String>,
+    /// Layout policies of the shapes and of set policies; full and all of them if none is named
+    #[arg(long = "policy")]
+    policies: Vec<Policy>,
     /// MiB of copies that the factors of a submission have together; 256, and 1024 of gemv, unless it is said
     #[arg(long, value_name = "MIB")]
     distinct: Option<u64>,
@@ -117,12 +121,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 impl Arguments {
     fn cases(&self, storages: &[(&'static str, StorageChoice)]) -> Vec<Case> {
-        let variants = Variants { storages, dtypes: &self.dtypes, directions: &self.directions };
+        let Self { dtypes, directions, policies, .. } = self;
+        let variants = Variants { storages, dtypes, directions, policies };
         let sets = match (&self.sets[..], &self.shapes[..]) {
             ([], []) => Set::ALL.map(|(_, set)| set).to_vec(),
             (sets, _) => sets.to_vec(),
         };
-        let of_shapes = variants.in_directions(SHAPES, &self.shapes, &[DType::F16]);
+        let policies = if policies.is_empty() { &[reference::POLICY][..] } else { policies };
+        let of_shapes = policies.iter().flat_map(|&policy| {
+            let cases = variants.in_directions(SHAPES, &self.shapes, &[DType::F16]);
+            cases.into_iter().map(move |case| Case { policy, ..case })
+        });
         sets.into_iter().flat_map(|set| variants.of(set)).chain(of_shapes).collect()
     }
 
@@ -237,7 +246,6 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fblayout::plan::Policy;
 
     fn row(set: &'static str, direction: Direction, dtype: DType, tflops: f64) -> Row {
         let size = Size { n: 1, m: 2, k: 3 };

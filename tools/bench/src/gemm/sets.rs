@@ -53,6 +53,8 @@ pub struct Variants<'a> {
     pub dtypes: &'a [DType],
     /// Only these of the four directions where a set has them; all if empty.
     pub directions: &'a [Direction],
+    /// Only these of the policies that a set has; all if empty.
+    pub policies: &'a [Policy],
 }
 
 /// Columns of the large products: tokens of a sequence.
@@ -102,7 +104,8 @@ impl Variants<'_> {
                     let plain = |case: &Case| if case.direction == TT { DType::F32 } else { case.dtype };
                     cases.into_iter().map(move |case| Case { policy, dtype: plain(&case), ..case })
                 };
-                reference::policies().flat_map(of_policy).collect()
+                let wanted = |policy: &Policy| self.policies.is_empty() || self.policies.contains(policy);
+                reference::policies().filter(wanted).flat_map(of_policy).collect()
             }
         }
     }
@@ -176,7 +179,7 @@ mod tests {
     use super::*;
     use crate::steps::STORAGES;
 
-    const ALL: Variants<'_> = Variants { storages: &STORAGES, dtypes: &[], directions: &[] };
+    const ALL: Variants<'_> = Variants { storages: &STORAGES, dtypes: &[], directions: &[], policies: &[] };
 
     #[test]
     fn every_case_of_every_set_is_a_graph() {
@@ -213,8 +216,9 @@ mod tests {
 
     #[test]
     fn cases_are_chosen() {
-        let chosen = Variants { storages: &STORAGES[..1], dtypes: &[DType::BF16], directions: &[NN, TT] };
-        assert_eq!(chosen.of(Set::Gemm).len(), 3 * 2);
+        let policies = &[Policy::RTile];
+        let chosen = Variants { storages: &STORAGES[..1], dtypes: &[DType::BF16], directions: &[NN, TT], policies };
+        assert_eq!((chosen.of(Set::Gemm).len(), chosen.of(Set::Policies).len()), (3 * 2, 3));
         let sizes = [Size { n: 1, m: 2, k: 3 }];
         assert_eq!(chosen.in_directions("shapes", &sizes, &[DType::F16]).len(), 2);
     }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use fblayout::engine::Engine;
 use serde::Serialize;
 
 use crate::numbers::{or_dash, short};
@@ -80,6 +81,8 @@ struct Results {
     stand: &'static str,
     date: String,
     device: String,
+    /// Of the device, where this process finds it as well.
+    driver: Option<String>,
     peer_device: String,
     rounds: usize,
     steps: u32,
@@ -126,6 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         stand: "measured",
         date: place::day(now),
         device: bench.own.description.clone(),
+        driver: driver(&bench.own.description),
         peer_device: bench.peer.description.clone(),
         rounds: arguments.rounds,
         steps: arguments.steps,
@@ -142,6 +146,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map_err(|e| format!("{}: {e}", file.display()))?;
     eprintln!("kept in {}", file.display());
     arguments.output.print(&results, &[results.table()])
+}
+
+/// The driver of the Vulkan device of this name.
+fn driver(device: &str) -> Option<String> {
+    let adapters = Engine::adapters().ok()?;
+    adapters.into_iter().find(|adapter| adapter.name == device).map(|adapter| adapter.driver)
 }
 
 impl Arguments {

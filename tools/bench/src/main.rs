@@ -1,5 +1,5 @@
 //! `fblayout-bench`: the policies compared, simulated by their plans on machines that are not at hand, measured by training steps on
-//! the one that is.
+//! the one that is; products timed there, and steps raced against a peer's.
 
 mod gemm;
 mod numbers;
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use table::Table;
 
-/// Compares policies, selectors and machines; prints the tables of docs/tables.md.
+/// Compares policies, selectors, machines and peers; prints the tables of docs/tables.md.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {

@@ -65,7 +65,7 @@ fn dtype(name: &str) -> Result<DType, String> {
     found.ok_or_else(|| format!("{name:?} is not one of {}", DType::ALL.map(|dtype| format!("{dtype:?}")).join(", ")))
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Told {
     /// How the numbers came about; always `measured`.
     stand: &'static str,
@@ -73,6 +73,8 @@ struct Told {
     driver: String,
     /// Arithmetic in registers as `fblayout probe` found it, if it was kept.
     fma_tflops: Option<f64>,
+    /// Bytes that a copy reads and writes, likewise.
+    copy_gb_per_s: Option<f64>,
     rows: Vec<Row>,
 }
 
@@ -95,14 +97,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let storages = storages(&arguments.storages)?;
     let cases = arguments.cases(&storages);
     let options = EngineOptions::from_env()?;
-    let mut told =
-        Told { stand: "measured", device: String::new(), driver: String::new(), fma_tflops: None, rows: Vec::new() };
+    let mut told = Told { stand: "measured", ..Told::default() };
     for cases in by_engine(cases) {
         let mut clock = Clock::open(arguments.adapter, &options, &cases[0])?;
         if told.rows.is_empty() {
             let gpu = clock.engine().gpu();
             (told.device, told.driver) = (gpu.adapter().name.clone(), gpu.adapter().driver.clone());
-            told.fma_tflops = probe::kept(gpu).ok().map(|profile| profile.flops_f32.mid / 1e12);
+            // A device that was never probed has no shares.
+            let profile = probe::kept(gpu).ok();
+            told.fma_tflops = profile.as_ref().map(|profile| profile.flops_f32.mid / 1e12);
+            told.copy_gb_per_s = profile.map(|profile| profile.copy_rate.mid / 1e9);
             eprintln!("measured on {} ({})", told.device, told.driver);
         }
         told.rows.extend(arguments.timed(&mut clock, cases));
@@ -172,11 +176,11 @@ fn by_engine(cases: Vec<Case>) -> Vec<Vec<Case>> {
     engines
 }
 
-/// Sets every row's rate over that of the first of its group; weights' gradients have a type of their own.
+/// Sets every row's rate over that of the first of its group.
 fn compare(rows: &mut [Row]) {
     let key = |row: &Row| {
-        let Case { set, group, storage, policy, dtype, .. } = row.case;
-        (set, group, storage, policy, if set == "policies" { DType::F32 } else { dtype })
+        let Case { set, group, storage, policy, .. } = row.case;
+        (set, group, storage, policy)
     };
     for i in 0..rows.len() {
         let first = rows.iter().find(|row| key(row) == key(&rows[i])).and_then(|row| row.times.as_ref());
@@ -212,13 +216,16 @@ impl Told {
             "GB/s",
             "over the first",
             "% of multiply-adds",
+            "% of copies",
             "dispatches",
             "schedule",
         ];
         let mut table = Table::new(set, head);
         for Row { case, op, times, refused, over_first } in rows.iter().copied() {
             let number = |of: fn(&Times) -> f64| or_dash(times.as_ref().map(|times| short(of(times))));
-            let share = times.as_ref().zip(self.fma_tflops).map(|(times, fma)| short(100.0 * times.tflops / fma));
+            let share = |of: fn(&Times) -> f64, most: Option<f64>| {
+                or_dash(times.as_ref().zip(most).map(|(times, most)| short(100.0 * of(times) / most)))
+            };
             let refused = refused.as_ref().map(|why| format!("refused: {why}"));
             table.row([
                 case.what.clone(),
@@ -234,7 +241,8 @@ impl Told {
                 number(|times| times.tflops),
                 number(|times| times.gb_per_s),
                 or_dash(over_first.map(|over| format!("{over:.2}"))),
-                or_dash(share),
+                share(|times| times.tflops, self.fma_tflops),
+                share(|times| times.gb_per_s, self.copy_gb_per_s),
                 or_dash(times.as_ref().map(|times| times.dispatches)),
                 or_dash(times.as_ref().map(|times| times.schedule.clone()).or(refused)),
             ]);
@@ -279,7 +287,7 @@ mod tests {
         let mut rows = vec![
             row("gemm", case::NN, DType::F16, 4.0),
             row("gemm", case::TT, DType::F16, 1.0),
-            row("gemm", case::NN, DType::F32, 2.0),
+            row("gradient", case::NN, DType::F32, 2.0),
             row("policies", case::NN, DType::F16, 2.0),
             row("policies", case::TT, DType::F32, 3.0),
         ];

@@ -151,20 +151,19 @@ impl Variants<'_> {
         let dtypes = if self.dtypes.is_empty() { dtypes } else { self.dtypes };
         let mut cases = Vec::new();
         for &(storage, choice) in self.storages {
-            for &dtype in dtypes {
-                for (group, products) in groups.iter().enumerate() {
-                    cases.extend(products.iter().map(|(what, direction, size)| Case {
-                        set,
-                        what: what.clone(),
-                        group,
-                        direction: *direction,
-                        size: *size,
-                        dtype,
-                        storage,
-                        choice,
-                        policy: reference::POLICY,
-                    }));
-                }
+            let typed = dtypes.iter().flat_map(|&dtype| groups.iter().map(move |products| (dtype, products)));
+            for (group, (dtype, products)) in typed.enumerate() {
+                cases.extend(products.iter().map(|(what, direction, size)| Case {
+                    set,
+                    what: what.clone(),
+                    group,
+                    direction: *direction,
+                    size: *size,
+                    dtype,
+                    storage,
+                    choice,
+                    policy: reference::POLICY,
+                }));
             }
         }
         cases
@@ -203,7 +202,7 @@ mod tests {
             for case in &cases {
                 let same = |other: &&Case| {
                     let key = |c: &Case| (c.group, c.storage, c.policy);
-                    key(other) == key(case) && (set == Set::Policies || other.dtype == case.dtype)
+                    key(other) == key(case)
                 };
                 let forward = cases.iter().find(same).unwrap();
                 assert_eq!((forward.direction, forward.size.flops()), (NN, case.size.flops()));

@@ -1,12 +1,14 @@
 //! `fblayout-bench`: the policies compared, simulated by their plans on machines that are not at hand, measured by training steps on
-//! the one that is.
+//! the one that is; products timed there, and steps raced against a peer's.
 
+mod gemm;
 mod numbers;
 mod pipelines;
 mod plans;
 mod reference;
 mod steps;
 mod table;
+mod train;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +18,7 @@ use serde::Serialize;
 
 use table::Table;
 
-/// Compares policies, selectors and machines; prints the tables of docs/tables.md.
+/// Compares policies, selectors, machines and peers; prints the tables of docs/tables.md.
 #[derive(Parser)]
 #[command(version, about)]
 struct Cli {
@@ -30,6 +32,10 @@ enum Command {
     Plans(plans::Arguments),
     /// Runs training steps of a model cut to few layers by every policy, measured.
     Steps(steps::Arguments),
+    /// Times matrix products on the device present: directions, types of weights, storages, policies, measured.
+    Gemm(gemm::Arguments),
+    /// Runs LoRA steps of one host by the plugin and by a peer's backend in turns, measured.
+    Train(train::Arguments),
     /// Plans training steps for the device present and makes their pipelines, measured.
     Pipelines(pipelines::Arguments),
 }
@@ -51,6 +57,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Plans(arguments) => plans::run(&arguments),
         Command::Steps(arguments) => steps::run(&arguments),
+        Command::Gemm(arguments) => gemm::run(&arguments),
+        Command::Train(arguments) => train::run(&arguments),
         Command::Pipelines(arguments) => pipelines::run(&arguments),
     };
     match result {

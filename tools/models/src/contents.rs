@@ -42,7 +42,7 @@ fn known(config: &Config, options: &Options, train: &TrainGraph, noise: &mut Noi
     let graph = &train.model.graph;
     let inputs = train.model.inputs;
     let Options { seq, batch, targets, .. } = *options;
-    let mut token = || (noise.next() * f64::from(config.vocab)) as u32;
+    let mut token = || (noise.unit() * f64::from(config.vocab)) as u32;
     let tokens = (0..seq * batch).map(|_| token() as f32).collect();
     let mut labels = vec![0.0; (config.vocab * targets) as usize];
     (0..targets).for_each(|row| labels[(row * config.vocab + token()) as usize] = 1.0);
@@ -72,15 +72,15 @@ fn weights(Desc { dtype, shape }: Desc, noise: &mut Noise) -> Vec<f32> {
     debug_assert_ne!(dtype, DType::I32, "ids are known");
     let (center, spread) = if shape[1] == 1 { (1.0, 0.1) } else { (0.0, (3.0 / f64::from(shape[0])).sqrt()) };
     let n = elements(&shape) as usize;
-    (0..n).map(|_| (center + spread * (2.0 * noise.next() - 1.0)) as f32).collect()
+    (0..n).map(|_| (center + spread * (2.0 * noise.unit() - 1.0)) as f32).collect()
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Noise(u64);
+/// Random numbers, the same for everyone who starts from the same seed: SplitMix64 (Steele, Lea, Flood 2014).
+pub struct Noise(pub u64);
 
 impl Noise {
-    /// In [0, 1).
-    fn next(&mut self) -> f64 {
+    /// The next one, in [0, 1).
+    pub fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

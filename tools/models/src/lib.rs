@@ -13,7 +13,7 @@ mod options;
 mod train;
 
 pub use config::{Config, Gate, Llama3Scaling, Rotary, Sliding};
-pub use contents::{BETA1, contents};
+pub use contents::{BETA1, Noise, contents};
 pub use forward::{Inputs, Model, Parameter, causal_mask, loss_graph};
 pub use gguf::{Gguf, GgufError};
 pub use known::{MODELS, UnknownModel, find};

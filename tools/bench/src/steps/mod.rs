@@ -20,7 +20,7 @@ use contender::{Contender, Row};
 pub use contender::{Stand, timed};
 
 /// What tensors can live in.
-const STORAGES: [(&str, StorageChoice); 2] = [("buffer", StorageChoice::Buffer), ("image", StorageChoice::Image)];
+pub const STORAGES: [(&str, StorageChoice); 2] = [("buffer", StorageChoice::Buffer), ("image", StorageChoice::Image)];
 
 #[derive(Args)]
 pub struct Arguments {
@@ -156,7 +156,8 @@ fn cut(arguments: &Arguments) -> Result<Config, Failure> {
     Ok(Config { layers: config.layers.min(layers), vocab: config.vocab.min(vocab), sliding, ..config })
 }
 
-fn storages(names: &[String]) -> Result<Vec<(&'static str, StorageChoice)>, Failure> {
+/// The named storages, or both.
+pub fn storages(names: &[String]) -> Result<Vec<(&'static str, StorageChoice)>, Failure> {
     if names.is_empty() {
         return Ok(STORAGES.to_vec());
     }

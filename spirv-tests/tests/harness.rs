@@ -1,7 +1,8 @@
 //! The tests of the tests: every op has cases, an oracle passes them, and a spoiled one does not.
 
-use fblayout::graph::{Array, DType, Family, ROWS, encode};
-use fblayout_spirv_tests::{Case, Reference, adjoints, cases, check, check_all};
+use fblayout::device::MatrixType;
+use fblayout::graph::{Array, DType, Family, Graph, Op, ROWS, ValueId, encode};
+use fblayout_spirv_tests::{Case, Device, Outcome, Reference, adjoints, cases, check, check_all};
 
 #[test]
 fn every_op_has_cases_in_its_family() {
@@ -19,6 +20,35 @@ fn the_oracle_rounded_to_f32_passes_every_case() {
     for cases in cases::families().map(cases::of).chain([cases::stored()]) {
         let failures = check_all(&Reference::faithful(), &cases);
         assert!(failures.is_empty(), "{failures:#?}");
+    }
+}
+
+/// A device that rounds factors and does not say so.
+struct Silent(Reference);
+
+impl Device for Silent {
+    fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
+        Ok(Outcome { rounded: None, ..self.0.run(graph, data, read)? })
+    }
+}
+
+/// Products of rounded factors are within the bounds that are derived for them, and beyond those of F32 wherever rounding shows.
+#[test]
+fn factors_rounded_for_matrix_units_pass_as_such_alone() {
+    let products = |case: &Case| matches!(case.node().op, Op::MulMat | Op::OutProd);
+    let products: Vec<Case> = cases::of(Family::Gemm).into_iter().chain(cases::stored()).filter(products).collect();
+    for factors in [MatrixType::F16, MatrixType::Bf16] {
+        let failures = check_all(&Reference::rounding(factors), &products);
+        assert!(failures.is_empty(), "{factors:?}: {failures:#?}");
+        let silent = Silent(Reference::rounding(factors));
+        let found = check_all(&silent, &products);
+        let floats = products.iter().filter(|case| case.name.contains("floats"));
+        let missed: Vec<_> =
+            floats.map(|case| &case.name).filter(|&name| found.iter().all(|failure| failure.case != *name)).collect();
+        assert!(missed.is_empty(), "{factors:?}: {missed:#?}");
+        for pair in adjoints() {
+            pair.check(&Reference::rounding(factors)).unwrap_or_else(|failure| panic!("{factors:?}: {failure}"));
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub trait Device {
 pub struct Outcome {
     /// Host bytes of the values asked for.
     pub bytes: Vec<Vec<u8>>,
-    /// What products rounded their factors to for matrix units, if any of them did.
+    /// What products rounded their factors to for matrix units, if any of them did; of several types the coarsest.
     pub rounded: Option<MatrixType>,
 }
 

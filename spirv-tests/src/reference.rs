@@ -1,24 +1,61 @@
 //! The oracle as a device, to test the tests.
 
-use fblayout::graph::{Array, Contents, Graph, Kind, ValueId, decode, encode};
+use fblayout::device::MatrixType;
+use fblayout::graph::{Array, Contents, DType, Graph, Kind, Node, Op, ValueId, decode, encode, oracle};
 
 use crate::{Device, Outcome};
 
 /// Answers with the oracle's result rounded to the output's dtype, after an optional spoiling.
 pub struct Reference {
     spoil: fn(&mut Array),
+    rounded: Option<MatrixType>,
 }
 
 impl Reference {
     /// A device without fault.
     pub fn faithful() -> Self {
-        Self { spoil: |_| () }
+        Self { spoil: |_| (), rounded: None }
     }
 
     /// A device whose results all pass through `spoil`.
     pub fn spoiled(spoil: fn(&mut Array)) -> Self {
-        Self { spoil }
+        Self { spoil, rounded: None }
     }
+
+    /// A device whose products are all by matrix units of this type, which get their factors as far off as they may: F16 cut, BF16
+    /// rounded to nearest.
+    pub fn rounding(factors: MatrixType) -> Self {
+        Self { rounded: Some(factors), ..Self::faithful() }
+    }
+
+    /// Runs a node; what it rounded factors to.
+    fn step(&self, node: &Node, graph: &Graph, contents: &mut Contents) -> Option<MatrixType> {
+        let factors = self.rounded.filter(|_| matches!(node.op, Op::MulMat | Op::OutProd));
+        match factors {
+            Some(factors) => {
+                let inputs: Vec<Array> = node.shown(contents).iter().map(|a| a.map(|x| rounded(factors, x))).collect();
+                let held = oracle(&node.op, &inputs, graph.values[node.output.index()].shape);
+                contents.extend(node.written().iter().copied().zip(held));
+            }
+            None => node.step(graph, contents),
+        }
+        factors
+    }
+}
+
+/// A factor as a matrix unit gets it.
+fn rounded(factors: MatrixType, x: f64) -> f64 {
+    let dtype = match factors {
+        MatrixType::F16 => DType::F16,
+        MatrixType::Bf16 => DType::BF16,
+    };
+    let held = |bytes: &[u8]| decode(dtype, bytes).expect("two bytes")[0];
+    let mut bytes = encode(dtype, &[x as f32]).expect("plain types have blocks of one");
+    if factors == MatrixType::F16 && held(&bytes).abs() > x.abs() {
+        // The number below in magnitude has the bits before.
+        bytes = (u16::from_le_bytes([bytes[0], bytes[1]]) - 1).to_le_bytes().to_vec();
+    }
+    held(&bytes)
 }
 
 /// What external values hold, given their bytes.
@@ -35,8 +72,9 @@ pub fn contents(graph: &Graph, data: &[(ValueId, Vec<u8>)]) -> Contents {
 impl Device for Reference {
     fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
         let mut contents = contents(graph, data);
+        let mut rounded = None;
         for node in &graph.nodes {
-            node.step(graph, &mut contents);
+            rounded = rounded.max(self.step(node, graph, &mut contents));
             for &id in node.written() {
                 contents.entry(id).and_modify(self.spoil);
             }
@@ -45,6 +83,6 @@ impl Device for Reference {
             let numbers: Vec<f32> = contents[id].data.iter().map(|&x| x as f32).collect();
             encode(graph.values[id.index()].dtype, &numbers).map_err(|e| e.to_string())
         };
-        Ok(Outcome { bytes: read.iter().map(bytes).collect::<Result<_, _>>()?, rounded: None })
+        Ok(Outcome { bytes: read.iter().map(bytes).collect::<Result<_, _>>()?, rounded })
     }
 }

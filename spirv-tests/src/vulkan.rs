@@ -135,7 +135,7 @@ impl VulkanDevice {
             self.engine.read(tensor).map_err(text)
         };
         let shaders = program.plan().steps.iter().map(|step| step.shader);
-        let rounded = shaders.filter_map(matrix_type).next();
+        let rounded = shaders.filter_map(matrix_type).max();
         Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()?, rounded })
     }
 }

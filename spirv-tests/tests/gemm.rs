@@ -19,6 +19,9 @@ const WIDE: &str = r#"{"schedule": "staged", "tile":
 /// Sums across a workgroup.
 const ACROSS: &str = r#"{"schedule": "across"}"#;
 
+/// No shared memory.
+const DIRECT: &str = r#"{"schedule": "direct"}"#;
+
 /// What a small device has.
 const SMALL: &str =
     r#", "max_shared_memory": 16384, "max_workgroup_invocations": 128, "max_workgroup_size": [128, 128, 64]"#;
@@ -58,6 +61,7 @@ fn has(plan: &Plan, schedule: &str) -> bool {
         ACROSS => {
             step.shader.starts_with("gemm") && step.constants.iter().any(|&(id, lanes)| id == LANES_K && lanes > 1)
         }
+        DIRECT => ["gemm", "gemm_subgroup"].contains(&step.shader),
         _ if schedule.contains("matrix") => step.shader.starts_with("gemm_matrix"),
         _ => step.shader.starts_with("gemm_staged"),
     })
@@ -111,6 +115,19 @@ fn staged_in_little_memory() {
 #[test]
 fn across() {
     assert_products(0, 1, ACROSS, "");
+}
+
+fn beyond_halves() -> Vec<Case> {
+    let cases = cases::of(Family::Gemm).into_iter().filter(|case| case.name.contains("beyond 65504"));
+    cases.collect()
+}
+
+/// No schedule keeps a sum in F16, nor one of its parts.
+#[test]
+fn sums_beyond_the_range_of_f16() {
+    for (schedule, storage) in [DIRECT, ACROSS, STAGED, LONG, WIDE].into_iter().zip(STORAGES.into_iter().cycle()) {
+        assert_cases(storage, &beyond_halves(), schedule, "");
+    }
 }
 
 /// Blocks as the host has them are decoded by other modules; a type for each schedule, in both directions.
@@ -170,6 +187,17 @@ const MATRICES: [&str; 3] = [
 fn matrix_units() {
     for (first, schedule) in MATRICES.into_iter().enumerate() {
         assert_products(first, 3, schedule, "");
+    }
+}
+
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn sums_beyond_the_range_of_f16_by_matrix_units() {
+    // One op by each: a processor takes long to compile these.
+    let cases = beyond_halves();
+    for ((schedule, storage), case) in MATRICES.into_iter().zip(STORAGES.into_iter().cycle()).zip(cases.iter().cycle())
+    {
+        assert_cases(storage, std::slice::from_ref(case), schedule, "");
     }
 }
 

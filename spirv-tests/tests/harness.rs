@@ -1,7 +1,8 @@
 //! The tests of the tests: every op has cases, an oracle passes them, and a spoiled one does not.
 
-use fblayout::graph::{Array, DType, Family, ROWS, encode};
-use fblayout_spirv_tests::{Case, Reference, adjoints, cases, check, check_all};
+use fblayout::device::MatrixType;
+use fblayout::graph::{Array, DType, Family, Graph, Op, ROWS, ValueId, encode};
+use fblayout_spirv_tests::{Case, Device, Outcome, Reference, adjoints, cases, check, check_all};
 
 #[test]
 fn every_op_has_cases_in_its_family() {
@@ -22,6 +23,40 @@ fn the_oracle_rounded_to_f32_passes_every_case() {
     }
 }
 
+/// A device that rounds factors and does not say so.
+struct Silent(Reference);
+
+impl Device for Silent {
+    fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
+        Ok(Outcome { rounded: None, ..self.0.run(graph, data, read)? })
+    }
+}
+
+/// Products of rounded factors are within the bounds that are derived for them, and beyond those of F32 wherever rounding shows.
+#[test]
+fn factors_rounded_for_matrix_units_pass_as_such_alone() {
+    let product = |case: &Case| matches!(case.node().op, Op::MulMat | Op::OutProd) && bytes(case) < 1 << 17;
+    let products: Vec<Case> = cases::of(Family::Gemm).into_iter().chain(cases::stored()).filter(product).collect();
+    for factors in [MatrixType::F16, MatrixType::Bf16] {
+        let failures = check_all(&Reference::rounding(factors), &products);
+        assert!(failures.is_empty(), "{factors:?}: {failures:#?}");
+        let silent = Silent(Reference::rounding(factors));
+        let found = check_all(&silent, &products);
+        let floats = products.iter().filter(|case| case.name.contains("floats"));
+        let missed: Vec<_> =
+            floats.map(|case| &case.name).filter(|&name| found.iter().all(|failure| failure.case != *name)).collect();
+        assert!(missed.is_empty(), "{factors:?}: {missed:#?}");
+        for pair in adjoints() {
+            pair.check(&Reference::rounding(factors)).unwrap_or_else(|failure| panic!("{factors:?}: {failure}"));
+        }
+    }
+}
+
+/// Bytes of all operands.
+fn bytes(case: &Case) -> usize {
+    case.data.iter().map(|(_, bytes)| bytes.len()).sum()
+}
+
 type Spoil = fn(&mut Array);
 
 /// Faults a kernel could have, each of which must fail every case that it changes.
@@ -38,7 +73,7 @@ fn spoiled_results_fail_every_case() {
     for (name, spoil, longest_row) in spoils {
         let short = |case: &Case| case.node().inputs.iter().all(|i| i.shape[0] <= longest_row);
         // The largest operands add nothing here but time.
-        let small = |case: &Case| case.data.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 1 << 20;
+        let small = |case: &Case| bytes(case) < 1 << 20;
         // Encoding in blocks takes back faults that no single element shows.
         let plain = |case: &Case| !case.desc(case.node().output).dtype.is_quantized();
         let all = cases::families().flat_map(cases::of).chain(cases::stored());

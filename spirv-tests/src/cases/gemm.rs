@@ -75,7 +75,28 @@ pub fn cases() -> Vec<Case> {
     cases.extend(attention(17, 4, 4, 20));
     cases.extend(lanes_on_a_batch_axis());
     cases.extend(large());
+    cases.extend(beyond_halves());
     cases
+}
+
+/// Sums of factors that F16 holds, each of them of either sign far beyond 65504, which F16 ends at.
+fn beyond_halves() -> [Case; 2] {
+    let (k, m, n) = (520, 33, 17);
+    [Op::MulMat, Op::OutProd].map(|op| {
+        // From 20 to 40, and from 15 to 35 or their negatives: sums from 156,000 to 728,000, which F32 holds exactly.
+        let shape = |rows: u32| if op == Op::MulMat { [k, rows, 1, 1] } else { [rows, k, 1, 1] };
+        let fill = |rows: u32, value: fn(u32, u32) -> i32| {
+            let [n0, n1, ..] = shape(rows);
+            let of_row = |x: u32, y: u32| if op == Op::MulMat { value(y, x) } else { value(x, y) };
+            Fill::Given((0..n1).flat_map(|y| (0..n0).map(move |x| of_row(x, y) as f32)).collect())
+        };
+        let left = |row: u32, k: u32| 20 + ((3 * row + 7 * k) % 21) as i32;
+        let right =
+            |row: u32, k: u32| (15 + ((5 * row + 4 * k) % 21) as i32) * if row.is_multiple_of(2) { 1 } else { -1 };
+        let mut s = Setup::new();
+        let inputs = vec![s.input(DType::F16, shape(m), fill(m, left)), s.f32(shape(n), fill(n, right))];
+        s.case("F16 sums beyond 65504", op, inputs)
+    })
 }
 
 /// Operands whose texels run along neither m, n nor k: they are gathered element by element.

@@ -24,7 +24,8 @@ fn with_server(body: impl FnOnce([Device; 2], Device)) {
     let plugin = program.ancestors().nth(2).unwrap().join("libggml_fblayout.so");
     let server = Server::start(|address| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fblayout-engines"));
-        command.env("FBL_DEVICES", "0,0").arg("--plugin").arg(plugin);
+        // Numbers travel, and are compared as closely as F32 lets them be; matrix units would round what products multiply.
+        command.env("FBL_DEVICES", "0,0").env("FBL_LIMITS", r#"{"matrix_units": []}"#).arg("--plugin").arg(plugin);
         command.args(["--device", "FBLayout0,FBLayout1", "--serve", address, "--until-eof"]);
         command
     });

@@ -28,7 +28,7 @@ fn assert_step(device: &VulkanDevice, config: &Config, training: Training) {
     let (replaced, attention) = replace_attention(graph, device.engine().limits());
     assert_eq!((attention.replaced, &attention.refused[..]), (config.layers as usize, &[][..]), "{}", config.name);
     let run = if device.options().policy == Policy::Full { &*replaced } else { graph };
-    let (after, bounds) = eval_with_bounds(run, &before);
+    let (after, bounds) = eval_with_bounds(run, &before, outcome.rounded);
     for (id, bytes) in read.iter().zip(&outcome.bytes) {
         let name = format!("{} {training:?}: {}", config.name, graph.values[id.index()].name);
         let got = decode(graph.values[id.index()].dtype, bytes).expect("whole elements");

@@ -9,7 +9,7 @@ use fblayout::engine::{Engine, EngineOptions, Tensor};
 use fblayout::graph::{Graph, ValueId, decode, encode};
 use fblayout::plan::{Budget, PlanError, PlanOptions, Planner, Policy, Report, Rewritten, StorageChoice, UpperBound};
 use fblayout_models::{Config, MODELS, TrainGraph, Training, train_graph};
-use fblayout_spirv_tests::{Device, STORAGES, VulkanDevice};
+use fblayout_spirv_tests::{Device, Outcome, STORAGES, VulkanDevice};
 
 fn step(config: &Config, training: Training) -> TrainGraph {
     train_graph(config, &options(training)).expect("a training step")
@@ -26,9 +26,9 @@ fn data(config: &Config, training: Training, train: &TrainGraph) -> Vec<(ValueId
     externals(graph).map(|id| (id, bytes(id))).collect()
 }
 
-/// What a step must leave, as bytes.
-fn outcome(device: &VulkanDevice, graph: &Graph, data: &[(ValueId, Vec<u8>)], train: &TrainGraph) -> Vec<Vec<u8>> {
-    device.run(graph, data, &read(train)).expect("a step").bytes
+/// What a step must leave.
+fn outcome(device: &VulkanDevice, graph: &Graph, data: &[(ValueId, Vec<u8>)], train: &TrainGraph) -> Outcome {
+    device.run(graph, data, &read(train)).expect("a step")
 }
 
 /// The loss and what the step updates.
@@ -46,7 +46,7 @@ fn assert_apart(config: &Config, storage: StorageChoice, policy: Policy, trainin
         let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
         let taken = device.engine().plan(graph).expect("a plan").report.in_place;
         assert_eq!(taken == 0, apart, "{} {policy}: {taken} in place", config.name);
-        let outcome = outcome(&device, graph, &data, &train);
+        let outcome = outcome(&device, graph, &data, &train).bytes;
         device.assert_valid();
         outcome
     };
@@ -74,14 +74,14 @@ fn assert_same_step(config: &Config, storage: StorageChoice) {
         let (graph, data) = (&train.model.graph, data(config, training, &train));
         let plan = PlanOptions { storage, policy: Policy::RTileMaps, ..PlanOptions::default() };
         let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
-        let want = outcome(&device, graph, &data, &train);
+        let want = outcome(&device, graph, &data, &train).bytes;
         let least = device.engine().recompute(graph, None).expect("a plan");
         let smallest = least.plan.report.total_bytes();
         let half = Budget(smallest + least.recomputed.bytes_saved / 2);
         let between = device.engine().recompute(graph, Some(half)).expect("a plan");
         for Rewritten { graph, recomputed, .. } in [least, between] {
             assert!(recomputed.nodes > 0 && recomputed.bytes_saved > 0, "{} {training:?}: {recomputed}", config.name);
-            let same = want == outcome(&device, &graph, &data, &train);
+            let same = want == outcome(&device, &graph, &data, &train).bytes;
             assert!(same, "{} {training:?}: {recomputed}", config.name);
         }
         device.assert_valid();
@@ -99,8 +99,8 @@ fn recomputed_steps_of_fused_nodes_are_within_bounds() {
     let least = device.engine().recompute(graph, None).expect("a plan");
     assert!(least.recomputed.nodes > 0, "{}", least.recomputed);
     let got = outcome(&device, &least.graph, &data, &train);
-    let (after, bounds) = eval_with_bounds(graph, &train_contents(&config, &options(training), &train));
-    for (id, bytes) in read(&train).iter().zip(&got) {
+    let (after, bounds) = eval_with_bounds(graph, &train_contents(&config, &options(training), &train), got.rounded);
+    for (id, bytes) in read(&train).iter().zip(&got.bytes) {
         let value = &graph.values[id.index()];
         let got = decode(value.dtype, bytes).expect("whole elements");
         for ((got, want), bound) in got.iter().zip(&after[id].data).zip(&bounds[id].data) {

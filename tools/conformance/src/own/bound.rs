@@ -3,12 +3,16 @@
 //! Both sides compute with floats of 24 bits. A single operation is off by half a unit (`U`), of whatever size the result has; a sum of
 //! n terms in any order by n units of the sum of the terms' magnitudes, which the reference computes from the inputs' magnitudes.
 //! Functions are as exact as Vulkan asks of a driver. A result kept as F16 or BF16 may fall on either neighbour on top.
+//! Where the device rounds the factors of products (`rounding`), each term of a sum is off by that part of itself as well. In a mean
+//! square such errors count as the sum of squares does of which they are parts: they are independent of each other, as terms are, or they
+//! are all of one sign and move the result itself by no more than that part.
 //! Only graphs of many ops fall back on a normalized mean square error, as ggml's own suite does for products (5e-4, of which rounded
 //! operands take most).
 
 use anyhow::{Result, ensure};
 use ggml_host::Type;
 
+use super::rounding::Added;
 use super::values::decode;
 
 /// Half a unit in the last place of an F32, relatively.
@@ -47,8 +51,15 @@ impl Bound {
         matches!(self, Bound::Sum(_))
     }
 
-    /// Compares dense elements of `dtype`. The error names the element that is off the most.
-    pub fn check(&self, dtype: Type, got: &[u8], want: &[u8], magnitudes: Option<&[f32]>) -> Result<()> {
+    /// Compares dense elements of `dtype`, of a device that rounds factors so. The error names the element that is off the most.
+    pub fn check(
+        &self,
+        dtype: Type,
+        got: &[u8],
+        want: &[u8],
+        magnitudes: Option<&[f32]>,
+        factors: Added,
+    ) -> Result<()> {
         ensure!(got.len() == want.len(), "{} bytes where the reference has {}", got.len(), want.len());
         if matches!(self, Bound::Exact) || matches!(dtype, Type::I32 | Type::I64) {
             let width = dtype.block_bytes();
@@ -73,15 +84,16 @@ impl Bound {
                 let square = |x: f64| x * x;
                 let off: f64 = got.iter().zip(&want).map(|(g, w)| square(f64::from(*g) - f64::from(*w))).sum();
                 let scale: f64 = want.iter().map(|w| square(f64::from(*w))).sum();
+                let limit = limit + square(factors.relative);
                 ensure!(off <= limit * scale, "NMSE {:.1e} is over {limit:.1e}", off / scale);
                 Ok(())
             }
             Bound::Quanta => quanta(dtype, &got, &want),
-            _ => self.each(dtype, &got, &want, magnitudes),
+            _ => self.each(dtype, &got, &want, magnitudes, factors),
         }
     }
 
-    fn each(&self, dtype: Type, got: &[f32], want: &[f32], magnitudes: Option<&[f32]>) -> Result<()> {
+    fn each(&self, dtype: Type, got: &[f32], want: &[f32], magnitudes: Option<&[f32]>, factors: Added) -> Result<()> {
         let rounded = match dtype.name() {
             "f16" => 2.0f64.powi(-10),
             "bf16" => 2.0f64.powi(-7),
@@ -94,7 +106,7 @@ impl Bound {
                 Bound::Near { relative, absolute } => relative * size + absolute,
                 Bound::Sum(terms) => {
                     let magnitude = magnitudes.map_or(f64::NAN, |m| f64::from(m[at]));
-                    2.0 * (terms + 2) as f64 * U * magnitude
+                    (2.0 * (terms + 2) as f64 * U + factors.relative) * magnitude + terms as f64 * factors.absolute
                 }
                 Bound::Units(units) => units * U * largest,
                 Bound::Exact | Bound::Quanta | Bound::Nmse(_) => 0.0,
@@ -155,7 +167,9 @@ mod tests {
 
     #[test]
     fn bounds_refuse_what_is_beyond_them() {
-        let check = |bound: Bound, got: f32, want: f32| bound.check(Type::F32, &bytes(&[got]), &bytes(&[want]), None);
+        let none = Added::default();
+        let check =
+            |bound: Bound, got: f32, want: f32| bound.check(Type::F32, &bytes(&[got]), &bytes(&[want]), None, none);
         let next = f32::from_bits(1.0f32.to_bits() + 1);
         assert!(check(Bound::Exact, next, 1.0).is_err());
         assert!(check(Bound::roundings(1), next, 1.0).is_ok());
@@ -163,6 +177,10 @@ mod tests {
         assert!(check(Bound::Nmse(1e-3), f32::NAN, 1.0).is_err());
         assert!(check(Bound::Units(4.0), f32::INFINITY, 1.0).is_err());
         assert!(check(Bound::Sum(3), 1.0, 1.1).is_err(), "without magnitudes there is no bound");
-        assert!(Bound::Sum(3).check(Type::F32, &bytes(&[next]), &bytes(&[1.0]), Some(&[1.0])).is_ok());
+        let sum = |got: f32, added| Bound::Sum(3).check(Type::F32, &bytes(&[got]), &bytes(&[1.0]), Some(&[1.0]), added);
+        assert!(sum(next, none).is_ok());
+        assert!(sum(1.003, none).is_err());
+        assert!(sum(1.003, Added { relative: 0.5f64.powi(8), absolute: 0.0 }).is_ok());
+        assert!(sum(1.005, Added { relative: 0.5f64.powi(8), absolute: 0.0 }).is_err());
     }
 }

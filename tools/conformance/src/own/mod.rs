@@ -6,6 +6,7 @@
 mod bound;
 mod cases;
 mod kit;
+mod rounding;
 mod runner;
 mod skips;
 mod values;
@@ -20,6 +21,7 @@ use ggml_host::{
     Backend, Device, DeviceKind, devices, find_device, forward_logs, load_installed_backends, load_plugin, rpc,
 };
 
+use rounding::Rounding;
 use runner::Verdict;
 
 /// Options of the suite.
@@ -59,6 +61,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (device, cpu) = open(arguments)?;
+    let rounding = Rounding::of(&device).context("asking what the device rounds factors of products to")?;
+    println!("{rounding}");
     let began = Instant::now();
     let (mut passed, mut skipped, mut failures) = (0, 0, Vec::new());
     let mut needed = vec![false; skips::SKIPS.len()];
@@ -72,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             skipped += 1;
             continue;
         }
-        let verdict = runner::run(case, &device, &cpu);
+        let verdict = runner::run(case, &device, rounding, &cpu);
         if arguments.verbose {
             eprintln!(" {} ms", started.elapsed().as_millis());
         }

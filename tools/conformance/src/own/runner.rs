@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use ggml_host::{Backend, Context, Plan, Tensor, Usage};
 
 use super::kit::{Kit, Mark, Side, elements_of, set_elements};
+use super::rounding::{Added, Rounding};
 use super::values::decode;
 
 /// Room for the tensors of a case, its sentinels and its views.
@@ -42,26 +43,26 @@ struct Reference {
     updated: Vec<Vec<u8>>,
 }
 
-/// Runs a case on `device` and compares it with `cpu`.
-pub fn run(case: &Case, device: &Backend, cpu: &Backend) -> Verdict {
-    match try_run(case, device, cpu) {
+/// Runs a case on `device`, which rounds factors so, and compares it with `cpu`.
+pub fn run(case: &Case, device: &Backend, rounding: Rounding, cpu: &Backend) -> Verdict {
+    match try_run(case, device, rounding, cpu) {
         Ok(None) => Verdict::Passed,
         Ok(Some(op)) => Verdict::Unsupported(op),
         Err(why) => Verdict::Failed(format!("{why:#}")),
     }
 }
 
-fn try_run(case: &Case, device: &Backend, cpu: &Backend) -> Result<Option<String>> {
+fn try_run(case: &Case, device: &Backend, rounding: Rounding, cpu: &Backend) -> Result<Option<String>> {
     if let Some(op) = unsupported(case, device)? {
         return Ok(Some(op));
     }
     let reference = reference(case, Side::Reference, cpu).context("reference")?;
     let magnitudes = magnitudes(case, cpu).context("magnitudes")?;
     let magnitude = |at: usize| magnitudes.as_ref().map(|all| &all[at][..]);
-    node_by_node(case, device, &reference, magnitude).context("node by node")?;
-    whole(case, device, &reference, magnitude).context("whole graph")?;
+    node_by_node(case, device, rounding, &reference, magnitude).context("node by node")?;
+    whole(case, device, rounding, &reference, magnitude).context("whole graph")?;
     if reference.steps.len() > 1 {
-        scheduled(case, [device, cpu], &reference, magnitude).context("scheduled graph")?;
+        scheduled(case, [device, cpu], rounding, &reference, magnitude).context("scheduled graph")?;
     }
     Ok(None)
 }
@@ -123,6 +124,7 @@ fn magnitudes(case: &Case, cpu: &Backend) -> Result<Option<Vec<Vec<f32>>>> {
 fn node_by_node<'m>(
     case: &Case,
     device: &Backend,
+    rounding: Rounding,
     reference: &Reference,
     magnitude: impl Fn(usize) -> Option<&'m [f32]>,
 ) -> Result<()> {
@@ -137,7 +139,7 @@ fn node_by_node<'m>(
         seen += 1;
         let compare = || -> Result<()> {
             let got = elements_of(node)?;
-            nodes[at].bound.check(node.dtype(), &got, &reference.steps[at], magnitude(at))?;
+            nodes[at].bound.check(node.dtype(), &got, &reference.steps[at], magnitude(at), rounding.of_node(node))?;
             if nodes.len() > 1 {
                 set_elements(node, &reference.steps[at])?;
             }
@@ -155,17 +157,19 @@ fn node_by_node<'m>(
 fn whole<'m>(
     case: &Case,
     device: &Backend,
+    rounding: Rounding,
     reference: &Reference,
     magnitude: impl Fn(usize) -> Option<&'m [f32]>,
 ) -> Result<()> {
     let contexts = contexts();
     let kit = built(case, Side::Device, &contexts);
     let graph = kit.graph()?;
+    let factors = rounding.of_graph(graph.nodes());
     kit.allocate(device.device(), Usage::Compute)?;
     for round in ["first run", "second run"] {
         kit.fill()?;
         device.compute(&graph)?;
-        check_ends(&kit, reference, &magnitude).context(round)?;
+        check_ends(&kit, factors, reference, &magnitude).context(round)?;
     }
     Ok(())
 }
@@ -174,29 +178,36 @@ fn whole<'m>(
 fn scheduled<'m>(
     case: &Case,
     backends: [&Backend; 2],
+    rounding: Rounding,
     reference: &Reference,
     magnitude: impl Fn(usize) -> Option<&'m [f32]>,
 ) -> Result<()> {
     let contexts = contexts();
     let kit = built(case, Side::Device, &contexts);
     let graph = kit.graph()?;
+    let factors = rounding.of_graph(graph.nodes());
     kit.allocate_inputs(backends[0].device())?;
     let mut plan = Plan::new(&backends.map(Clone::clone), graph)?;
     ensure!(plan.splits() == 1, "the scheduler cuts the graph into {} pieces", plan.splits());
     for round in ["first run", "second run"] {
         kit.fill()?;
         plan.compute()?;
-        check_ends(&kit, reference, &magnitude).context(round)?;
+        check_ends(&kit, factors, reference, &magnitude).context(round)?;
     }
     Ok(())
 }
 
 /// Compares what is there when a whole graph has run.
-fn check_ends<'m>(kit: &Kit<'_>, reference: &Reference, magnitude: impl Fn(usize) -> Option<&'m [f32]>) -> Result<()> {
+fn check_ends<'m>(
+    kit: &Kit<'_>,
+    factors: Added,
+    reference: &Reference,
+    magnitude: impl Fn(usize) -> Option<&'m [f32]>,
+) -> Result<()> {
     for (at, mark) in kit.nodes().iter().enumerate() {
         let Some(bound) = mark.whole else { continue };
         let got = elements_of(mark.tensor)?;
-        let checked = bound.check(mark.tensor.dtype(), &got, &reference.ends[at], magnitude(at));
+        let checked = bound.check(mark.tensor.dtype(), &got, &reference.ends[at], magnitude(at), factors);
         checked.with_context(|| mark.tensor.describe_op())?;
     }
     check_updated(kit, reference)?;
@@ -206,7 +217,9 @@ fn check_ends<'m>(kit: &Kit<'_>, reference: &Reference, magnitude: impl Fn(usize
 fn check_updated(kit: &Kit<'_>, reference: &Reference) -> Result<()> {
     for (mark, want) in kit.updated().iter().zip(&reference.updated) {
         let got = elements_of(mark.tensor)?;
-        mark.bound.check(mark.tensor.dtype(), &got, want, None).context("an input that is updated")?;
+        mark.bound
+            .check(mark.tensor.dtype(), &got, want, None, Added::default())
+            .context("an input that is updated")?;
     }
     Ok(())
 }
@@ -226,7 +239,7 @@ mod tests {
         load_installed_backends().unwrap();
         let cpu = devices().into_iter().find(|device| device.kind() == DeviceKind::Cpu).unwrap();
         let case = Case { name: "a case".to_owned(), bounded: true, build: Box::new(build) };
-        run(&case, &Backend::open(cpu).unwrap(), &Backend::open(cpu).unwrap())
+        run(&case, &Backend::open(cpu).unwrap(), Rounding::default(), &Backend::open(cpu).unwrap())
     }
 
     #[test]

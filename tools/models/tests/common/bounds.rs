@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use fblayout::device::MatrixType;
 use fblayout::graph::{Array, Contents, DType, Graph, Node, ValueId, eval, oracle};
 use fblayout_spirv_tests::tolerance;
 
@@ -22,9 +23,11 @@ const DEVIATIONS: f64 = 12.0;
 /// has each term at its greatest, with random sign, with a probability below `2 exp(-t^2 / 2)`. That deviation is measured by
 /// running the graph in f64 with each tolerance added or subtracted at random. From 64 such runs its square comes out below a third of
 /// what it is with a probability of about 10^-7; t = 12 then still stands for 6.9 deviations, or a probability of 10^-10.
-pub fn eval_with_bounds(graph: &Graph, contents: &Contents) -> (Contents, Contents) {
+///
+/// What products rounded their factors to for matrix units, if any did, is an error of those products like any other.
+pub fn eval_with_bounds(graph: &Graph, contents: &Contents, rounded: Option<MatrixType>) -> (Contents, Contents) {
     let exact = eval(graph, contents.clone()).expect("a well-formed graph");
-    let tolerances = tolerances(graph, contents.clone());
+    let tolerances = tolerances(graph, contents.clone(), rounded);
     let mut squares: Contents = exact.iter().map(|(&id, array)| (id, array.map(|_| 0.0))).collect();
     for run in 0..RUNS {
         let disturbed = disturbed(graph, contents.clone(), &tolerances, Noise::new(run));
@@ -39,13 +42,13 @@ pub fn eval_with_bounds(graph: &Graph, contents: &Contents) -> (Contents, Conten
 }
 
 /// Tolerance of every written element, given exact operands. Values are written once, whatever they are.
-fn tolerances(graph: &Graph, mut contents: Contents) -> HashMap<ValueId, Array> {
+fn tolerances(graph: &Graph, mut contents: Contents, rounded: Option<MatrixType>) -> HashMap<ValueId, Array> {
     let mut all = HashMap::new();
     for node in &graph.nodes {
         let inputs = node.shown(&contents);
         node.step(graph, &mut contents);
         let outputs: Vec<Array> = node.written().iter().map(|id| contents[id].clone()).collect();
-        let own = tolerance(&node.op, &inputs, &dtypes(graph, node), &outputs);
+        let own = tolerance(&node.op, &inputs, &dtypes(graph, node), &outputs, rounded);
         all.extend(node.written().iter().copied().zip(own));
     }
     all

@@ -10,7 +10,7 @@
 // TILE_M quads of m by TILE_N values of n in registers.
 //
 // Direct: an invocation fetches what it needs itself; caches do the sharing. LANES_K invocations may go over k together, whose
-// sums are added up at the end. STAGED: the workgroup's tiles of both operands pass through shared memory.
+// sums are added up at the end (gemm_across.glsl). STAGED: the workgroup's tiles of both operands pass through shared memory.
 
 layout(local_size_x_id = 0) in;
 
@@ -46,6 +46,9 @@ layout(constant_id = 15) const uint LOADS_N = 1u;
 #define COLUMNS_B (4u * LOADS_N)
 #define STEP_B 1u
 #define QUAD_STEP_B (4u * LOADERS)
+#define AHEAD 1u
+#define FRAGMENTS_B 1u
+const uint LANES_K = 1u;
 #else
 // Values of n of an invocation lie so far apart: 1, or LANES_N where the texels of B run along k. Neighbouring invocations
 // then want neighbouring n, which are neighbouring texels in an R-Tile.
@@ -55,16 +58,45 @@ layout(constant_id = 10) const uint STEP_N = 1u;
 #define STEP_B STEP_N
 #define QUAD_STEP_B (4u * STEP_N)
 #ifdef SUBGROUP
+#define AHEAD 1u
+#define GROUP_B 1u
+#define FRAGMENTS_B 1u
 const uint LANES_K = 1u;
 #else
-// Invocations of a workgroup along k, and sums that half of the workgroup holds, if they are more than one.
+// Steps along k whose texels of A are fetched before the first is multiplied, and the quads of k of each whose texels of B are.
+layout(constant_id = 14) const uint AHEAD = 1u;
+layout(constant_id = 13) const uint GROUP_B = 1u;
+#define FRAGMENTS_B (AHEAD * GROUP_B)
+// Invocations of a workgroup along k, and sums that the workgroup holds, if they are more than one.
 layout(constant_id = 11) const uint LANES_K = 1u;
 layout(constant_id = 15) const uint SUMS = 1u;
-shared vec4 sums[SUMS];
+#endif
 #endif
 // Number of this invocation along k.
 uint lane_k = 0u;
+
+// Four texels that lie side by side are gone through from this one on. Invocations side by side each read such four: in the same
+// order, all of them would meet in a quarter of the banks of a cache.
+#if defined(STAGED) || defined(SUBGROUP) || defined(PAIR)
+const uint turn = 0u;
+#else
+uint turn = 0u;
 #endif
+
+// Number i with its place among four turned.
+uint turned(uint i, uint by) {
+    return (i & ~3u) | ((i + by) & 3u);
+}
+
+// Component k is component k + by of v, counted around.
+uvec4 turned4u(uvec4 v, uint by) {
+    v = (by & 1u) != 0u ? v.yzwx : v;
+    return (by & 2u) != 0u ? v.zwxy : v;
+}
+
+vec4 turned4(vec4 v, uint by) {
+    return uintBitsToFloat(turned4u(floatBitsToUint(v), by));
+}
 
 // View axis that is summed over.
 layout(constant_id = 16) const uint REDUCE = 0u;
@@ -96,28 +128,35 @@ vec4 acc[TILE_M * TILE_N];
 #endif
 
 #if !defined(STAGED) && !defined(SUBGROUP)
-// Adds up the sums of the invocations along k, in a fixed order; whether this invocation has the result.
-bool gather_sums() {
-    // Invocations that hold the same part of k.
-    const uint others = LANES_M * LANES_N;
-    for (uint half_k = LANES_K / 2u; half_k > 0u; half_k /= 2u) {
-        uint at = TILE_M * TILE_N * (gl_LocalInvocationID.x % (half_k * others));
-        if (lane_k >= half_k && lane_k < 2u * half_k) {
-            [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
-                sums[at + i] = acc[i];
-            }
-        }
-        barrier();
-        if (lane_k < half_k) {
-            [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
-                acc[i] += sums[at + i];
-            }
-        }
-        barrier();
-    }
-    return lane_k == 0u;
-}
+#include "gemm_across.glsl"
 #endif
+
+// Sum number q of the invocation that is number `lane` of those that have the same k.
+vec4 sum_of(uint q, uint lane) {
+#if !defined(STAGED) && !defined(SUBGROUP)
+    if (LANES_K > 1u) {
+        return across_sum(q, lane);
+    }
+#endif
+    // Picked by comparisons, in a loop that stays one: some compilers pay dearly for every store they see.
+    vec4 v = acc[0];
+    [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
+        v = q == j ? acc[j] : v;
+    }
+    return v;
+}
+
+// First quad of m and first n of such an invocation.
+uvec2 place_of(uvec2 tile, uint lane) {
+    uint lane_m = LANES_M == 1u ? 0u : lane % LANES_M;
+    uint lane_n = LANES_N == 1u ? 0u : lane / LANES_M;
+#ifdef STAGED
+    uint distance = 4u;
+#else
+    uint distance = STEP_N == 1u ? TILE_N : 1u;
+#endif
+    return uvec2(tile.y * LANES_M * TILE_M + lane_m, tile.x * LANES_N * TILE_N + lane_n * distance);
+}
 
 // Distance of the invocation's value number i of n from its first one.
 uint column(uint i) {
@@ -129,27 +168,23 @@ uint column(uint i) {
 }
 
 void main() {
-    uint lane_m = LANES_M == 1u ? 0u : gl_LocalInvocationID.x % LANES_M;
-    uint lane_n = LANES_N == 1u ? 0u : gl_LocalInvocationID.x / LANES_M;
+    const uint lanes = LANES_M * LANES_N;
+    uint self = gl_LocalInvocationID.x;
     // Along n and along m. Workgroups with the same m follow each other: A is the large one.
     uvec2 tile = gl_WorkGroupID.xy;
 #ifdef STAGED
     tile = banded_tile();
-    uint first_m4 = tile.y * LANES_M * TILE_M;
-    uint first_n = tile.x * LANES_N * TILE_N;
-    uint m4 = first_m4 + lane_m;
-    uint n0 = first_n + 4u * lane_n;
+    // Tiles are loaded from their first elements on, see gemm_staged.glsl.
+    uvec2 first = tile * uvec2(LANES_N * TILE_N, LANES_M * TILE_M);
+    first = first.yx;
 #else
-#ifndef SUBGROUP
     if (LANES_K > 1u) {
-        lane_n %= LANES_N;
-        lane_k = gl_LocalInvocationID.x / (LANES_M * LANES_N);
-    }
+        lane_k = self / lanes;
+#if !defined(SUBGROUP) && !defined(PAIR)
+        turn = self / 2u % 4u;
 #endif
-    uint m4 = tile.y * LANES_M * TILE_M + lane_m;
-    uint n0 = tile.x * LANES_N * TILE_N + lane_n * (STEP_N == 1u ? TILE_N : 1u);
-    uint first_m4 = m4;
-    uint first_n = n0;
+    }
+    uvec2 first = place_of(tile, LANES_K > 1u ? self % lanes : self);
 #endif
     uint i2 = gl_WorkGroupID.z % MATRICES;
     uint i3 = gl_WorkGroupID.z / MATRICES;
@@ -166,49 +201,45 @@ void main() {
 #ifdef PAIR
     // First, so that the factor needs no registers of its own. The whole of it belongs to the first part.
     if (part == 0u) {
-        A2_product(first_m4, first_n, i2, i3, 0u, 1u);
+        A2_product(first.x, first.y, i2, i3, 0u, 1u);
         [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
             acc[i] *= SCALE_2;
         }
     }
 #endif
-    A_product(first_m4, first_n, i2, i3, part, PARTS);
+    A_product(first.x, first.y, i2, i3, part, PARTS);
 
 #if !defined(STAGED) && !defined(SUBGROUP)
-    if (LANES_K > 1u && !gather_sums()) {
-        return;
+    if (LANES_K > 1u) {
+        across_share();
     }
 #endif
 
-    // Rolled, with the accumulator picked by comparisons: some compilers pay dearly for every store they see.
 #ifdef ROTATE
     // Two quads at a time where they are rotated together: TILE_M is 2 then, and LANES_M half a head.
     const uint together = NEOX ? 2u : 1u;
-    [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N / together; i++) {
-        vec4 first = acc[0];
-        vec4 second = acc[0];
-        [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
-            first = together * i == j ? acc[j] : first;
-            second = together * i + 1u == j ? acc[j] : second;
-        }
-        uint q = together * i;
-        epilogue_store_rotated(m4 + q % TILE_M * LANES_M, n0 + column(q / TILE_M), i2, d3, first, second);
-    }
 #else
-    [[dont_unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
-        vec4 v = acc[0];
-        [[unroll]] for (uint j = 1u; j < TILE_M * TILE_N; j++) {
-            v = i == j ? acc[j] : v;
+    const uint together = 1u;
+#endif
+    // The workgroup's sums, over all of its invocations where they share them.
+    const uint count = TILE_M * TILE_N / together;
+    const uint rounds = (count + LANES_K - 1u) / LANES_K;
+    [[dont_unroll]] for (uint i = 0u; i < rounds; i++) {
+        uint number = LANES_K > 1u ? i * LANES_K + lane_k : i;
+        if (number >= count) {
+            break;
         }
-        uint c4 = m4 + i % TILE_M * LANES_M;
-        uint n = n0 + column(i / TILE_M);
-#ifdef FUSED
-        STORE4(c4, n, i2, d3, v);
+        uint q = together * number;
+        uint lane = LANES_K > 1u ? self % lanes : self;
+        uvec2 at = place_of(tile, lane) + uvec2(q % TILE_M * LANES_M, column(q / TILE_M));
+#ifdef ROTATE
+        epilogue_store_rotated(at.x, at.y, i2, d3, sum_of(q, lane), NEOX ? sum_of(q + 1u, lane) : vec4(0.0));
+#elif defined(FUSED)
+        STORE4(at.x, at.y, i2, d3, sum_of(q, lane));
 #else
-        if (4u * c4 < D_p0 && n < D_p1) {
-            STORE4(c4, n, i2, d3, v);
+        if (4u * at.x < D_p0 && at.y < D_p1) {
+            STORE4(at.x, at.y, i2, d3, sum_of(q, lane));
         }
 #endif
     }
-#endif
 }

@@ -3,11 +3,11 @@
 
 void L(_open_tiles)(uint k4, bool loads_a, bool loads_b) {
     if (loads_a) {
-        L(_open_texels)(k4 / L(_quads_of_texel)());
-        L(_open_quad)(k4);
+        L(_open_texels)(0u, k4 / L(_quads_of_texel)());
+        L(_open_quad)(0u, k4);
     }
     if (loads_b) {
-        R(_fill)(k4);
+        R(_fill)(0u, k4, 0u);
     }
 }
 
@@ -17,7 +17,7 @@ void L(_store_tiles)(uint k4, uint inside, uint which, bool loads_a, bool loads_
     uint lane = gl_LocalInvocationID.x / TILE_K;
     uint row = gl_LocalInvocationID.x % TILE_K;
     if (loads_a) {
-        L(_fill)(inside, inside % L(_quads_of_texel)());
+        L(_fill)(0u, inside, inside % L(_quads_of_texel)());
         if (ragged) {
             L(_cut)(k4);
         }
@@ -30,8 +30,8 @@ void L(_store_tiles)(uint k4, uint inside, uint which, bool loads_a, bool loads_
     if (loads_b) {
         [[unroll]] for (uint q = 0u; q < LOADS_N; q++) {
             [[unroll]] for (uint kk = 0u; kk < 4u; kk++) {
-                vec4 b = vec4(R(_value)(kk, 4u * q), R(_value)(kk, 4u * q + 1u), R(_value)(kk, 4u * q + 2u),
-                              R(_value)(kk, 4u * q + 3u));
+                vec4 b = vec4(R(_value)(0u, kk, 4u * q), R(_value)(0u, kk, 4u * q + 1u),
+                              R(_value)(0u, kk, 4u * q + 2u), R(_value)(0u, kk, 4u * q + 3u));
                 b = ragged && 4u * k4 + kk >= L(_k) ? vec4(0.0) : b;
                 tile_b[staged_place(which, row, kk, lane + q * LOADERS, TILE_N / 4u * LANES_N)] = b;
             }

@@ -134,9 +134,16 @@ fn sums_beyond_the_range_of_f16() {
 #[test]
 fn blocks_in_every_schedule() {
     let [buffers, images] = STORAGES;
-    for (dtype, schedule, storage) in
-        [(DType::Q4_0, LONG, buffers), (DType::MXFP4, WIDE, images), (DType::Q6_K, ACROSS, buffers)]
-    {
+    for (dtype, schedule, storage) in [
+        (DType::Q4_0, LONG, buffers),
+        (DType::MXFP4, WIDE, images),
+        (DType::Q6_K, ACROSS, buffers),
+        // Nibbles by runs: of blocks that begin at any byte, at any other, at half texels, at whole ones.
+        (DType::MXFP4, ACROSS, buffers),
+        (DType::Q4_0, ACROSS, images),
+        (DType::IQ4_XS, ACROSS, buffers),
+        (DType::Q4_K, ACROSS, buffers),
+    ] {
         let tells = |case: &Case| {
             let product = matches!(case.node().op, Op::MulMat | Op::OutProd);
             product && case.dtypes()[0] == dtype && case.name.contains("along")

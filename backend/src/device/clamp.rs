@@ -69,6 +69,9 @@ pub enum ClampError {
     /// Numbers of a tile that no shader of matrix units takes.
     #[error("products.matrices: all are powers of two, tile_m and tile_n up to 8, buffers 1 or 2, quads_k from 2 on")]
     MatrixTile,
+    /// Numbers of a tile that no shader takes whose invocations go over k together.
+    #[error("products.across: lanes from 1 on, lanes_k a power of two, quads_m 1 or 2, columns up to 16")]
+    AcrossTile,
     /// Workgroups without invocations.
     #[error("{0} is 0, but a workgroup has invocations")]
     Empty(&'static str),
@@ -97,6 +100,9 @@ impl LimitsClamp {
         }
         if clamp.products.and_then(|products| products.matrices).is_some_and(|tile| !tile.is_sound()) {
             return Err(ClampError::MatrixTile);
+        }
+        if clamp.products.and_then(|products| products.across).is_some_and(|tile| !tile.is_sound()) {
+            return Err(ClampError::AcrossTile);
         }
         match clamp.storage_buffer_alignment {
             Some(a) if !a.is_power_of_two() => Err(ClampError::Alignment(a)),

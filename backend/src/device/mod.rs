@@ -11,5 +11,5 @@ pub use clamp::{ClampError, LimitsClamp};
 pub use limits::Limits;
 pub use matrix::{MatrixType, MatrixUnit};
 pub use presets::{PRESETS, Preset};
-pub use products::{MatrixTile, ProductSchedule, Products, StagedTile};
+pub use products::{AcrossTile, MatrixTile, ProductSchedule, Products, StagedTile};
 pub use profile::{Case, Estimate, ImageLines, IntegerCosts, Profile};

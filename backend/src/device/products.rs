@@ -16,6 +16,10 @@ pub struct Products {
     pub tile: Option<StagedTile>,
     /// Tile of every product by matrix units that has room for it, instead of one chosen by shape.
     pub matrices: Option<MatrixTile>,
+    /// Tile of every product of few sums that has room for it, instead of one chosen by shape.
+    pub across: Option<AcrossTile>,
+    /// Steps along k that an invocation of these fetches at most before it multiplies, instead of what registers hold.
+    pub ahead: Option<u32>,
     /// Parts that k is summed in at most.
     pub parts: Option<u32>,
     /// The choice by shape leaves shared memory alone: where it is the memory that caches are, or a slow one, texels come as fast
@@ -36,6 +40,35 @@ pub enum ProductSchedule {
     /// Workgroups bring tiles to shared memory as matrix units take them: rounded to 16 bits, sums in f32. Asked for, products of
     /// F32 have it too, and gradients in F16 where there are no units of BF16.
     Matrix,
+}
+
+/// What a workgroup sums whose invocations go over k together. `lanes_k` is a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcrossTile {
+    /// Quads of m of an invocation.
+    pub quads_m: u32,
+    /// Values of n of an invocation: a multiple of 4, or all.
+    pub columns: u32,
+    /// Invocations along m.
+    pub lanes_m: u32,
+    /// Invocations along n.
+    pub lanes_n: u32,
+    /// Invocations along k.
+    pub lanes_k: u32,
+}
+
+impl AcrossTile {
+    /// Whether the numbers are what a shader takes.
+    pub fn is_sound(&self) -> bool {
+        let Self { quads_m, columns, lanes_m, lanes_n, lanes_k } = *self;
+        // Products of numbers beyond this would not be numbers of invocations, bytes or registers.
+        let lanes = [lanes_m, lanes_n, lanes_k];
+        lanes.iter().all(|n| (1..=1024).contains(n))
+            && lanes_k.is_power_of_two()
+            && (1..=2).contains(&quads_m)
+            && (1..=16).contains(&columns)
+    }
 }
 
 /// What a workgroup of a staged product sums at a time. All numbers are powers of two.

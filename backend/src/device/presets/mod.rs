@@ -31,8 +31,15 @@ const NONE: LimitsClamp = LimitsClamp {
 };
 
 /// Products of phones, whose texture caches are beside the arithmetic, and whose shared memory is not faster.
-const FROM_CACHES: Option<Products> =
-    Some(Products { schedule: None, tile: None, matrices: None, parts: None, from_caches: true });
+const FROM_CACHES: Option<Products> = Some(Products {
+    schedule: None,
+    tile: None,
+    matrices: None,
+    across: None,
+    ahead: None,
+    parts: None,
+    from_caches: true,
+});
 
 /// A named device.
 #[derive(Clone, Debug)]

@@ -23,12 +23,14 @@
 //! buffers, 45 to 110 ms with images, and fetches are the first thing to save. The head's gradient in one part runs at half
 //! the speed.
 
+mod across;
 mod schedule;
 #[cfg(test)]
 mod tests;
 
 pub(super) use schedule::{Schedule, Stage, Unit};
 
+use across::Fetches;
 use schedule::{Factors, Size};
 
 use super::dispatch::{Builder, LOCAL_SIZE};
@@ -47,6 +49,8 @@ const SHARE: u32 = 8;
 const MATRICES: u32 = 9;
 const STEP_N: u32 = 10;
 const LANES_K: u32 = 11;
+const GROUP_B: u32 = 13;
+const AHEAD: u32 = 14;
 const SUMS: u32 = 15;
 // Of the staged schedule.
 const BAND: u32 = 8;
@@ -146,6 +150,7 @@ impl Product {
         let step = match a.dtype.form() {
             Form::Texel => lanes,
             Form::Tile { quants } => lanes / quants,
+            Form::Block if across::has_runs(a.dtype) => 32,
             Form::Block => 16,
         };
         (true, step)
@@ -176,17 +181,16 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let (a_along_k, step_k) = first.steps();
     let batches = [b2, b3];
     let factors = first.factors();
-    let size = Size { quads_m: p0.div_ceil(4), n, k, batches, a_along_k, step_k, halves, factors };
+    let b_along_k = first.runs_along_k();
+    let size = Size { quads_m: p0.div_ceil(4), n, k, batches, a_along_k, step_k, b_along_k, halves, factors };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
     }
-    if schedule.stage.is_none()
-        && first.runs_along_k()
-        && second.as_ref().is_none_or(|(second, _)| second.runs_along_k())
-    {
+    if schedule.stage.is_none() && b_along_k && second.as_ref().is_none_or(|(second, _)| second.runs_along_k()) {
         schedule.step_n = schedule.lanes_n;
     }
+    let fetches = Fetches::of(&size, &schedule, call.limits);
     let shader = schedule.shader(second.is_some());
     // The shader of two products always has an epilogue.
     let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };
@@ -195,7 +199,7 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
         if let Some((second, scale)) = &second {
             builder = second.bind(builder)?.set(REDUCE_2, second.reduce).set_f32(SCALE_2, *scale);
         }
-        dispatch(call.store(builder, arg, output)?, output, schedule)
+        dispatch(call.store(builder, arg, output)?, output, schedule, fetches)
     };
     if schedule.parts == 1 {
         return Ok(bind(&own, Arg::Output, call.output)?.into());
@@ -239,7 +243,7 @@ pub(super) fn part_sums(extents: [u32; 4], strip: u32) -> Result<(Scratch, Opera
 }
 
 /// The schedule's constants and workgroups; the builder has all operands.
-fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Result<Dispatch, Refusal> {
+fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule, fetches: Fetches) -> Result<Dispatch, Refusal> {
     let Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage } = schedule;
     let [p0, p1, p2, p3] = builder.box_over(output);
     let invocations = schedule.invocations();
@@ -277,7 +281,9 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule) -> Resul
         }
         None if share > 1 => builder.set(STEP_N, step_n).set(SHARE, share),
         None => {
-            let sums = if lanes_k > 1 { invocations / 2 * tile_m * tile_n } else { 1 };
+            let sums = if lanes_k > 1 { invocations * tile_m * tile_n } else { 1 };
+            let Fetches { ahead, group_b } = fetches;
+            let builder = builder.set(AHEAD, ahead).set(GROUP_B, group_b);
             builder.set(STEP_N, step_n).set(LANES_K, lanes_k).set(SUMS, sums)
         }
     };

@@ -3,7 +3,7 @@
 //! | schedule | for | what a workgroup does |
 //! |---|---|---|
 //! | direct | processors, phones, what fits no other | each invocation fetches the fragments of its sums, caches do the sharing |
-//! | across | few sums: up to 8 columns, or 16 rows | its invocations go over k side by side and add up their sums in shared memory |
+//! | across ([`across`](mod@across)) | few sums: up to 8 columns or 16 rows, 32 of either for two factors of F32 | its invocations go over k side by side and add up their sums in shared memory |
 //! | matrix | weights of 16 bits or quantized, on a device with matrix units | brings tiles to shared memory as the units take them; its subgroups hold matrices of sums |
 //! | staged | everything else on a GPU | brings tiles of both operands to shared memory, decoded once, while it sums over the tiles before |
 //!
@@ -37,11 +37,12 @@
 
 use super::super::addressing::constant;
 use super::super::dispatch::PROCESSOR_SUBGROUP;
+use super::across;
 use super::{
     BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_BUFFERS, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K,
     SHARE, STEP_N, TILE_M, TILE_N,
 };
-use crate::device::{Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule, StagedTile};
+use crate::device::{AcrossTile, Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule, StagedTile};
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
@@ -65,15 +66,11 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 /// Multiplications from which the compile time of a larger tile pays on a processor.
 const LARGE: u64 = 1 << 24;
 
-/// Columns of a product of few sums, and quads of its rows.
+/// Columns of a product of few sums, and quads of its rows; more of both where matrix units may not multiply.
 const FEW_N: u32 = 8;
 const FEW_QUADS_M: u32 = 4;
-
-/// Invocations of a workgroup that go over k together: at least, and at most.
-const ACROSS: [u32; 2] = [64, 256];
-
-/// Steps that each of them has at least where k is summed in parts as well.
-const ACROSS_STEPS: u32 = 8;
+const FEW_N_WHOLE: u32 = 32;
+const FEW_QUADS_M_WHOLE: u32 = 8;
 
 /// Rows of tiles that run together.
 const BAND_ROWS: u32 = 8;
@@ -138,6 +135,8 @@ pub(super) struct Size {
     /// Whether the texels of a run along k, and the elements of k that a step reads.
     pub a_along_k: bool,
     pub step_k: u32,
+    /// Whether the texels of b run along k.
+    pub b_along_k: bool,
     /// Quads between two that an invocation must both have.
     pub halves: Option<u32>,
     /// What matrix units may round the factors to.
@@ -154,12 +153,12 @@ pub(super) enum Factors {
 }
 
 impl Size {
-    fn matrices(&self) -> u64 {
+    pub fn matrices(&self) -> u64 {
         self.batches.iter().map(|&b| u64::from(b)).product()
     }
 
     /// Parts of k that an output has room for, and memory for their sums.
-    fn most_parts(&self) -> u32 {
+    pub fn most_parts(&self) -> u32 {
         // Parts are written along axis 3.
         let [b2, b3] = self.batches;
         if b3 > 1 {
@@ -367,39 +366,14 @@ impl Schedule {
         by_cache.max(by_device).min(size.most_parts()).max(1)
     }
 
-    /// Workgroups along k. Where the texels of a run along k, its lanes do, and read whole lines; else some lie along m.
+    /// The tile that is asked for, else the one that [`across::time`] likes best of those that fit; see [`across`](mod@across).
     fn across(size: &Size, limits: &Limits) -> Option<Self> {
-        let [least, most] = ACROSS;
-        let tile_n = if size.n <= 4 { size.n } else { FEW_N };
-        let tile_m = if size.halves.is_some() { 2 } else { 1 };
-        let sums = u64::from(size.quads_m.div_ceil(tile_m)) * u64::from(size.n.div_ceil(tile_n)) * size.matrices();
-        let wanted = u64::from(GPU_INVOCATIONS).div_ceil(sums).clamp(least.into(), most.into()) as u32;
-        let steps = size.k.div_ceil(size.step_k);
-        let rows = size.quads_m.div_ceil(tile_m).next_power_of_two();
-        let room = |lanes: u32| {
-            let bytes = 8 * u64::from(lanes) * u64::from(tile_m * tile_n);
-            lanes <= most_invocations(limits) && bytes <= limits.max_shared_memory.into()
-        };
-        let mut lanes = 1 << wanted.ilog2();
-        while !room(lanes) && lanes > 1 {
-            lanes /= 2;
-        }
-        let (lanes_m, lanes_k) = match (size.halves, size.a_along_k) {
-            (Some(halves), _) => (halves, (lanes / halves).checked_ilog2().map_or(1, |log| 1 << log)),
-            (None, true) => {
-                let lanes_k = lanes.min(steps.next_power_of_two());
-                ((lanes / lanes_k).min(rows), lanes_k)
-            }
-            (None, false) => {
-                let lanes_m = lanes.min(16).min(rows);
-                (lanes_m, (lanes / lanes_m).min(steps.next_power_of_two()))
-            }
-        };
-        let invocations = sums.div_ceil(lanes_m.into()) * u64::from(lanes_m * lanes_k);
-        let by_device = (u64::from(GPU_INVOCATIONS) / invocations.max(1)) as u32;
-        let parts = by_device.min(steps / lanes_k / ACROSS_STEPS).min(size.most_parts()).max(1);
-        let chosen = Self { tile_m, tile_n, lanes_m, lanes_n: 1, lanes_k, parts, share: 1, step_n: 1, stage: None };
-        (lanes_k > 1 && room(lanes_m * lanes_k)).then_some(chosen)
+        let asked = limits.products.across.filter(|tile| across::fits(size, tile, limits));
+        let tile = asked.or_else(|| across::by_time(size, limits))?;
+        let AcrossTile { quads_m, columns, lanes_m, lanes_n, lanes_k } = tile;
+        let parts = across::parts(size, &tile);
+        let (tile_m, tile_n) = (quads_m, columns);
+        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share: 1, step_n: 1, stage: None })
     }
 
     /// By the unit of most multiplications, the tile that takes least of those that fit.
@@ -455,7 +429,7 @@ fn by_shape(size: &Size, limits: &Limits) -> ProductSchedule {
     // There, texels that neighbours share come from a cache at the price of shared memory, and barriers are dear.
     if is_processor(limits) {
         ProductSchedule::Direct
-    } else if size.n <= FEW_N || size.quads_m <= FEW_QUADS_M {
+    } else if is_of_few_sums(size) {
         ProductSchedule::Across
     } else if limits.products.from_caches {
         ProductSchedule::Direct
@@ -465,11 +439,19 @@ fn by_shape(size: &Size, limits: &Limits) -> ProductSchedule {
     }
 }
 
+fn is_of_few_sums(size: &Size) -> bool {
+    let [few_n, few_quads] = match size.factors {
+        Factors::Rounded(_) => [FEW_N, FEW_QUADS_M],
+        Factors::Whole(_) => [FEW_N_WHOLE, FEW_QUADS_M_WHOLE],
+    };
+    size.n <= few_n || size.quads_m <= few_quads
+}
+
 fn is_processor(limits: &Limits) -> bool {
     (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size)
 }
 
-fn most_invocations(limits: &Limits) -> u32 {
+pub(super) fn most_invocations(limits: &Limits) -> u32 {
     limits.max_workgroup_invocations.min(limits.max_workgroup_size[0]).max(1)
 }
 

@@ -45,7 +45,7 @@ fn tolerances(graph: &Graph, mut contents: Contents) -> HashMap<ValueId, Array> 
         let inputs = node.shown(&contents);
         node.step(graph, &mut contents);
         let outputs: Vec<Array> = node.written().iter().map(|id| contents[id].clone()).collect();
-        let own = tolerance(&node.op, &inputs, &dtypes(graph, node), &outputs);
+        let own = tolerance(&node.op, &inputs, &dtypes(graph, node), &outputs, None);
         all.extend(node.written().iter().copied().zip(own));
     }
     all

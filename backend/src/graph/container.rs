@@ -125,6 +125,12 @@ impl Graph {
         id
     }
 
+    /// A computed value like another one; a node that computes it has yet to be added.
+    pub(crate) fn computed_like(&mut self, other: ValueId) -> ValueId {
+        let Value { ref name, dtype, shape, .. } = self.values[other.index()];
+        self.add(name.clone(), Desc { dtype, shape }, Kind::Computed)
+    }
+
     /// Adds a tensor that exists outside.
     pub fn external(&mut self, name: impl Into<String>, dtype: DType, shape: Shape) -> ValueId {
         self.add(name.into(), Desc { dtype, shape }, Kind::External)

@@ -22,7 +22,8 @@ use super::ladder::Ladder;
 use super::lowering::{Homed, Lowerings, Place};
 use super::report::{Report, Transform, TransformKind, Verdict};
 use super::{
-    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Planner, Size, Slot, Step, hazards, in_place, memory,
+    Footprint, Home, Layouts, Owner, Plan, PlanError, PlanOptions, Planner, Size, Slot, Step, hazards, in_place,
+    memory, order,
 };
 use operands::{Found, Placed};
 
@@ -70,25 +71,29 @@ impl Draft {
         &self.steps
     }
 
-    /// Places memory and barriers.
-    pub fn finish(self, footprint: &impl Footprint) -> Result<Plan, PlanError> {
+    /// Places memory and barriers, after steps are put in an order that needs few of them, unless they are to run in turn.
+    pub fn finish(self, footprint: &impl Footprint, in_turn: bool) -> Result<Plan, PlanError> {
         let Self { mut slots, mut steps, transforms, in_place } = self;
+        let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
+        let mut epochs = match in_turn {
+            true => (0..steps.len()).collect(),
+            false => order::arrange(&mut steps, &slots, &sizes(&slots)?),
+        };
         for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
             slot.live = live;
         }
-        let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
         let mut report = Report { transforms, ..Report::default() };
         if in_place {
             let apart = memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
-            report.in_place = in_place::take_over(&mut slots, &mut steps);
+            report.in_place = in_place::take_over(&mut slots, &mut steps, &epochs);
             report.in_place_bytes = apart - memory::peak(&slots, &sizes(&slots)?, &steps).bytes;
-            if in_place::drop_idle(&mut steps) {
+            if in_place::drop_idle(&mut steps, &mut epochs) {
                 slots.iter_mut().zip(lifetimes(&steps)).for_each(|(slot, live)| slot.live = live);
             }
         }
         report.dispatches = steps.len();
         let sizes = sizes(&slots)?;
-        let arena = memory::assign(&mut slots, &sizes, footprint.block_bytes());
+        let arena = memory::assign(&mut slots, &sizes, &epochs, footprint.block_bytes());
         hazards::place(&mut steps, &slots, &sizes);
         report.barriers = steps.iter().filter(|s| s.barrier).count();
         report.peak = memory::peak(&slots, &sizes, &steps);

@@ -236,12 +236,9 @@ impl<'a> Prices<'a> {
 
 /// Floating point operations of steps in their order. A node's later dispatches add up what its first one computed.
 pub(crate) fn step_flops(graph: &Graph, steps: &[Step]) -> impl Iterator<Item = u64> {
-    let mut done = None;
+    let mut done = vec![false; graph.nodes.len()];
     steps.iter().map(move |step| {
-        let first = !step.conversion && done != Some(step.node);
-        if first {
-            done = Some(step.node);
-        }
+        let first = !step.conversion && !std::mem::replace(&mut done[step.node], true);
         let nodes = [step.node].into_iter().chain(step.fused.iter().copied());
         if first { nodes.map(|node| flops_of(graph, node)).sum() } else { 0 }
     })

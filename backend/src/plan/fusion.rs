@@ -11,7 +11,8 @@ use crate::graph::{Family, Graph, Operand, ValueId};
 
 use super::ladder::Ladder;
 pub(super) use assemble::{Assembled, Extra, Map};
-use search::{Search, is_root};
+use search::Search;
+pub(super) use search::is_root;
 
 /// What a policy lets run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

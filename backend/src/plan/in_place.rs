@@ -7,14 +7,19 @@ use crate::kernels::{self, Access};
 
 use super::{Owner, Slot, Step};
 
-/// Lets outputs live where an operand of the same dispatch ends, wherever the kernel works in place. Slots have their lifetimes; those
-/// that go are removed. Returns their number.
-pub(super) fn take_over(slots: &mut Vec<Slot>, steps: &mut [Step]) -> usize {
+/// Lets outputs live where an operand of the same dispatch ends, wherever the kernel works in place and no other step of its epoch touches
+/// that operand. Slots have their lifetimes; those that go are removed. Returns their number.
+pub(super) fn take_over(slots: &mut Vec<Slot>, steps: &mut [Step], epochs: &[usize]) -> usize {
     let mut heir: Vec<usize> = (0..slots.len()).collect();
     let mut gone = vec![false; slots.len()];
-    for (at, step) in steps.iter_mut().enumerate() {
+    for at in 0..steps.len() {
+        let (before, rest) = steps.split_at_mut(at);
+        let step = &mut rest[0];
         step.args.iter_mut().for_each(|(slot, _)| *slot = heir[*slot]);
-        while let Some((operand, output)) = pair(at, step, slots) {
+        // Whoever reads it in the same epoch would have to be waited for.
+        let together = before.iter().zip(epochs).rev().take_while(|&(_, &epoch)| epoch == epochs[at]);
+        let is_free = |slot: usize| together.clone().all(|(step, _)| step.args.iter().all(|&(other, _)| other != slot));
+        while let Some((operand, output)) = pair(at, step, slots, is_free) {
             slots[operand].live.1 = slots[output].live.1;
             step.args.iter_mut().filter(|(slot, _)| *slot == output).for_each(|(slot, _)| *slot = operand);
             heir[output] = operand;
@@ -36,14 +41,17 @@ pub(super) fn take_over(slots: &mut Vec<Slot>, steps: &mut [Step]) -> usize {
 }
 
 /// Removes copies whose result took over the storage of their operand: nothing moves. Returns whether there were any.
-pub(super) fn drop_idle(steps: &mut Vec<Step>) -> bool {
+pub(super) fn drop_idle(steps: &mut Vec<Step>, epochs: &mut Vec<usize>) -> bool {
     let before = steps.len();
-    steps.retain(|step| step.shader != "copy" || step.args[0].0 != step.args[1].0);
+    let moves: Vec<bool> = steps.iter().map(|step| step.shader != "copy" || step.args[0].0 != step.args[1].0).collect();
+    let (mut of_steps, mut of_epochs) = (moves.iter(), moves.iter());
+    steps.retain(|_| of_steps.next() == Some(&true));
+    epochs.retain(|_| of_epochs.next() == Some(&true));
     steps.len() < before
 }
 
 /// An operand that ends at this step and an output that begins here and may take its place.
-fn pair(at: usize, step: &Step, slots: &[Slot]) -> Option<(usize, usize)> {
+fn pair(at: usize, step: &Step, slots: &[Slot], is_free: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
     // Constants of a piece count from the rows that each operand binds.
     if !step.rows.is_empty() {
         return None;
@@ -62,6 +70,7 @@ fn pair(at: usize, step: &Step, slots: &[Slot]) -> Option<(usize, usize)> {
                 && slots[operand].live.1 == at
                 && slots[operand].home == slots[output].home
                 && bound(operand).all(works)
+                && is_free(operand)
         };
         let ends = step.args.iter().map(|&(slot, _)| slot).find(|&slot| slot != output && fits(slot));
         ends.map(|operand| (operand, output))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::kernels::StorageKind;
 
+use super::order::whole_epochs;
 use super::{Owner, Slot, Step};
 
 /// What a storage takes on the device.
@@ -36,15 +37,15 @@ pub trait Footprint {
 }
 
 /// Gives every arena slot its offset; returns the bytes of the arena's blocks, none above `most`. Offsets count through the blocks,
-/// and every slot lies within one.
+/// and every slot lies within one. Slots that are touched in one epoch of steps share nothing.
 ///
 /// Slots are placed one by one, each in the smallest gap that is free during its whole life, or where the arena grows least. The
 /// outcome depends on the order, so several are tried until one is within a thousandth of the bytes alive at the fullest step, which
 /// none can beat; the best is taken. Deterministic.
-pub(super) fn assign(slots: &mut [Slot], sizes: &[Size], most: u64) -> Vec<u64> {
+pub(super) fn assign(slots: &mut [Slot], sizes: &[Size], epochs: &[usize], most: u64) -> Vec<u64> {
     let in_arena = (0..slots.len()).filter(|&i| matches!(slots[i].owner, Owner::Arena { .. }));
-    let mut order: Vec<Wanted> =
-        in_arena.map(|slot| Wanted { slot, size: sizes[slot], live: slots[slot].live }).collect();
+    let live = |slot: usize| whole_epochs(slots[slot].live, epochs);
+    let mut order: Vec<Wanted> = in_arena.map(|slot| Wanted { slot, size: sizes[slot], live: live(slot) }).collect();
     let least = alive(order.iter().map(|w| (w.live, w.size.bytes))).1;
     let mut best: Option<Packing> = None;
     for by in ORDERS {
@@ -311,7 +312,7 @@ mod tests {
     /// Places slots and checks every rule; returns the bytes of the arena.
     fn placed(slots: &mut [Slot], most: u64) -> u64 {
         let sizes = sizes(slots);
-        let blocks = assign(slots, &sizes, most);
+        let blocks = assign(slots, &sizes, &[], most);
         assert!(blocks.iter().all(|&bytes| bytes <= most));
         let range = |i: usize| {
             let Owner::Arena { offset } = slots[i].owner else { unreachable!() };

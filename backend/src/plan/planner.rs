@@ -5,16 +5,18 @@ use crate::device::{Limits, Profile};
 use crate::graph::Graph;
 
 use super::build::Draft;
-use super::fusion::Groups;
+use super::fusion::{Fusion, Groups};
 use super::ladder::Ladder;
 use super::lowering::Lowerings;
 use super::select::Tables;
-use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector};
+use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector, commute};
 
 /// Plans graph after graph under the same limits and options.
 pub struct Planner<'p> {
     lowerings: Lowerings,
     selection: Option<(Selector, Tables<'p>)>,
+    /// Whether dispatches stay in the order of the graph.
+    in_turn: bool,
 }
 
 impl<'p> Planner<'p> {
@@ -23,7 +25,12 @@ impl<'p> Planner<'p> {
     pub fn new(limits: &Limits, options: PlanOptions, selection: Option<(Selector, &'p Profile)>) -> Self {
         let selection = selection.filter(|&(selector, _)| selector != Selector::Rule);
         let selection = selection.map(|(selector, profile)| (selector, Tables::new(profile)));
-        Self { lowerings: Lowerings::new(limits, options), selection }
+        Self { lowerings: Lowerings::new(limits, options), selection, in_turn: false }
+    }
+
+    /// The same with dispatches in the order of the graph: more barriers, and no byte for the sake of fewer.
+    pub(super) fn in_turn(self) -> Self {
+        Self { in_turn: true, ..self }
     }
 
     /// Plans a graph; it must be well formed ([`Graph::verify`]).
@@ -33,8 +40,19 @@ impl<'p> Planner<'p> {
     pub fn plan(&mut self, graph: &Graph, footprint: &impl Footprint) -> Result<Plan, PlanError> {
         if self.lowerings.is_full() {
             let selection = self.selection.as_ref().map(|(selector, tables)| (*selector, tables.profile()));
-            *self = Self::new(self.lowerings.limits(), self.lowerings.options(), selection);
+            let in_turn = self.in_turn;
+            *self = Self { in_turn, ..Self::new(self.lowerings.limits(), self.lowerings.options(), selection) };
         }
+        let fuses = self.lowerings.options().policy.fusion() == Fusion::All;
+        let Some(commuted) = fuses.then(|| commute::behind_products(graph)).flatten() else {
+            return self.plan_as_written(graph, footprint);
+        };
+        let mut plan = self.plan_as_written(&commuted.graph, footprint)?;
+        commuted.name_nodes(&mut plan.steps);
+        Ok(plan)
+    }
+
+    fn plan_as_written(&mut self, graph: &Graph, footprint: &impl Footprint) -> Result<Plan, PlanError> {
         let ladder = Ladder::new(graph, self.lowerings.options());
         let groups = Groups::of(&ladder, self.lowerings.limits(), self.lowerings.options().policy.fusion());
         let rule = Draft::new(&ladder, &mut self.lowerings, &Layouts::default(), &groups)?;
@@ -42,10 +60,10 @@ impl<'p> Planner<'p> {
             Some((selector, tables)) => tables.better(&ladder, &groups, &mut self.lowerings, *selector, &rule),
             None => None,
         };
-        match chosen.map(|draft| draft.finish(footprint)) {
+        match chosen.map(|draft| draft.finish(footprint, self.in_turn)) {
             Some(Ok(plan)) => Ok(plan),
             // Whatever the rule can plan is planned.
-            None | Some(Err(_)) => rule.finish(footprint),
+            None | Some(Err(_)) => rule.finish(footprint, self.in_turn),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What a plan does with the copies and views of a host, and where it sets barriers.
 
 mod candidates;
+mod commute;
 mod cost;
 mod fusion;
 mod in_place;
 mod ladder;
+mod order;
 mod pieces;
 mod replan;
 mod select;

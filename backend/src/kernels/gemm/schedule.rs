@@ -106,7 +106,7 @@ const MATRIX_BF16: &str = "gemm_matrix_bf16";
 const MATRIX_TILES: [MatrixTile; 7] = [
     matrices(4, 4, 4, 2, 8),
     matrices(4, 4, 2, 4, 8),
-    matrices(2, 4, 4, 2, 16),
+    matrices(2, 2, 4, 4, 16),
     matrices(2, 2, 2, 4, 16),
     matrices(2, 2, 2, 2, 16),
     matrices(1, 2, 2, 2, 16),

@@ -233,7 +233,7 @@ fn depth(node: &Node) -> u32 {
 }
 
 /// Whether a kernel other than an elementwise one takes an epilogue.
-pub(super) fn is_root(node: &Node) -> bool {
+pub(in crate::plan) fn is_root(node: &Node) -> bool {
     match node.op.row().family {
         Family::Gemm | Family::RepeatBack => true,
         Family::Rope => !matches!(node.op, Op::Rope(rope) if rope.mode.has_sections()),

@@ -136,6 +136,10 @@ fn check_random_steps(policy: Policy) {
         let before = eval(&graph, contents.clone()).expect("a well-formed graph");
         with_device(policy, adreno.filter(|_| steps % 2 == 0), |device| {
             let total = plan(device, &graph).report.total_bytes();
+            // The same in the order of the graph may take less.
+            let Recompute { limits, options, footprint, selection } = *device;
+            let mut in_turn = Planner::new(limits, options, selection).in_turn();
+            let at_first = in_turn.plan(&graph, footprint).unwrap().report.total_bytes().min(total);
             let least = device.smallest(&graph).unwrap();
             assert_same(&before, &least.graph, &contents);
             let smallest = least.plan.report.total_bytes();
@@ -146,7 +150,7 @@ fn check_random_steps(policy: Policy) {
                 match device.within(&graph, budget) {
                     Ok(Rewritten { graph: rewritten, plan, recomputed }) => {
                         assert!(smallest <= budget && plan.report.total_bytes() <= budget);
-                        assert_eq!(recomputed.nodes == 0, total <= budget);
+                        assert_eq!(recomputed.nodes == 0, at_first <= budget);
                         assert_same(&before, &rewritten, &contents);
                     }
                     Err(e) => {

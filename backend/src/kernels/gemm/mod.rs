@@ -182,7 +182,9 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let batches = [b2, b3];
     let factors = first.factors();
     let b_along_k = first.runs_along_k();
-    let size = Size { quads_m: p0.div_ceil(4), n, k, batches, a_along_k, step_k, b_along_k, halves, factors };
+    let quantized = first.a.1.dtype.is_quantized();
+    let size =
+        Size { quads_m: p0.div_ceil(4), n, k, batches, a_along_k, step_k, b_along_k, halves, factors, quantized };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));

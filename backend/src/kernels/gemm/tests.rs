@@ -12,6 +12,7 @@ const PLAIN: Size = Size {
     b_along_k: true,
     halves: None,
     factors: Factors::Whole(MatrixType::F16),
+    quantized: false,
 };
 
 fn limits(subgroup_size: u32, shuffle_width: u32) -> Limits {

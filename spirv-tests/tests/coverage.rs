@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fblayout::device::LimitsClamp;
+use fblayout::device::{Limits, LimitsClamp, MatrixType, MatrixUnit, ProductSchedule, Products};
 use fblayout::graph::Family;
 use fblayout::plan::{PlanOptions, UpperBound, plan};
 use fblayout_shaders::SHADERS;
@@ -32,6 +32,25 @@ fn every_shader_is_run_by_a_case() {
         for case in cases::of(family) {
             let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
             run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
+        }
+    }
+    // Products through shared memory and by matrix units (tests/gemm.rs), which a processor has only where it is asked.
+    let unit = |factors| MatrixUnit { factors, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
+    for (schedule, matrix_units) in [
+        (ProductSchedule::Staged, Vec::new()),
+        (ProductSchedule::Matrix, vec![unit(MatrixType::F16)]),
+        (ProductSchedule::Matrix, vec![unit(MatrixType::Bf16)]),
+    ] {
+        let products = Products { schedule: Some(schedule), ..Products::default() };
+        let limits = Limits { products, matrix_units, ..device.engine().limits().clone() };
+        for case in cases::of(Family::Gemm).into_iter().chain(cases::stored()) {
+            let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
+            run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
+        }
+        for case in cases::fused() {
+            // What a schedule refuses is refused where cases are run, too.
+            let plan = case.plan(&limits, device.options());
+            run.extend(plan.iter().flat_map(|plan| plan.steps.iter().map(|step| step.shader)));
         }
     }
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name) && *name != "probe").collect();

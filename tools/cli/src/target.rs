@@ -27,7 +27,7 @@ pub enum Target {
     /// Known by its limits.
     Limits {
         /// The limits.
-        limits: Limits,
+        limits: Box<Limits>,
         /// Storage and policy.
         options: PlanOptions,
         /// What the machine does, for the presets that are one.
@@ -46,14 +46,14 @@ impl Target {
         }
         if name == MEASURED {
             let gpu = Gpu::open(0, &GpuOptions::from_env()?)?;
-            let (limits, profile) = (gpu.limits().clone(), Some(probe::kept(&gpu)?.into()));
+            let (limits, profile) = (gpu.limits().clone().into(), Some(probe::kept(&gpu)?.into()));
             return Ok(Self::Limits { limits, options: plan, profile });
         }
         let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.clone()).map(Box::new);
         let clamp = LimitsClamp::parse(name).map_err(|e| {
             format!("--device: {e}, {PRESENT:?} for this machine's, or {MEASURED:?} for it as it was probed")
         })?;
-        Ok(Self::Limits { limits: clamp.complete(&Limits::USUAL), options: plan, profile })
+        Ok(Self::Limits { limits: clamp.complete(&Limits::USUAL).into(), options: plan, profile })
     }
 
     /// Plans graphs as the engine would before it records them, each with what is known from the ones before. Selectors other than the

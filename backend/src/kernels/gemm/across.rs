@@ -8,21 +8,22 @@
 //! same one meet in two of the eight places that a cache reads at a time. Each starts with another one (`turn` in `gemm.comp`).
 //!
 //! What [`time`] expects of 128 cores at 1.8 GHz, beside the 3 us that any dispatch takes on an H200, or what the memory takes at
-//! 4.3 TB/s where that is longer; and what tiles chosen by numbers of invocations took there in all, with their joins:
+//! 4.3 TB/s where that is longer; what an H200 measured in all; and what tiles chosen by numbers of invocations took there, with their
+//! joins. Quants are further from the memory than F16 is:
 //!
-//! | m x n x k | operands | sums of an invocation | invocations along m, n, k | workgroups | expected | was |
-//! |---|---|---|---|---|---|---|
-//! | 2048 x 8 x 512 | F32 along m and n | 4 x 8 | 4, 1, 64 | 128 | 2 us | 15 us |
-//! | 8 x 512 x 2048 | F32 along k | 4 x 8 | 1, 1, 128 | 128 | 3 us | 11 us |
-//! | 8 x 512 x 2048 | F32 along m and k | 8 x 4 | 1, 1, 128 | 128 | 3 us | 12 us |
-//! | 8 x 512 x 8192 | F32 along k | 4 x 8 | 1, 1, 256 | 128 | 9 us | 18 us |
-//! | 8 x 8192 x 512 | F32 along m and n | 8 x 8 | 1, 4, 32 | 256 | 5 us | 18 us |
-//! | 8 x 2048 x 512 | F32 along m and n | 8 x 4 | 1, 4, 64 | 128 | 2 us | 9 us |
-//! | 4096 x 1 x 14336 | F16 | 4 x 1 | 1, 1, 64 | 1024 | 27 us (memory) | 34 us |
-//! | 4096 x 1 x 14336 | Q8_0 | 4 x 1 | 1, 1, 64 | 1024 | 15 us (memory) | 34 us |
-//! | 4096 x 1 x 14336 | Q4_0 | 4 x 1 | 1, 1, 64 | 1024 | 9 us | 54 us |
-//! | 4096 x 8 x 14336 | F16 | 8 x 8 | 2, 1, 64 | 256 | 50 us | 144 us |
-//! | 4096 x 8 x 14336 | Q8_0 | 8 x 8 | 2, 1, 64 | 256 | 43 us | 138 us |
+//! | m x n x k | operands | sums of an invocation | invocations along m, n, k | workgroups | expected | measured | was |
+//! |---|---|---|---|---|---|---|---|
+//! | 2048 x 8 x 512 | F32 along m and n | 4 x 8 | 4, 1, 64 | 128 | 2 us | 6.3 us | 15 us |
+//! | 8 x 512 x 2048 | F32 along k | 4 x 8 | 1, 1, 128 | 128 | 3 us | 6.6 us | 11 us |
+//! | 8 x 512 x 2048 | F32 along m and k | 8 x 4 | 1, 1, 128 | 128 | 3 us | 8.6 us | 12 us |
+//! | 8 x 512 x 8192 | F32 along k | 4 x 8 | 1, 1, 256 | 128 | 9 us | | 18 us |
+//! | 8 x 8192 x 512 | F32 along m and n | 8 x 8 | 1, 4, 32 | 256 | 5 us | | 18 us |
+//! | 8 x 2048 x 512 | F32 along m and n | 8 x 4 | 1, 4, 64 | 128 | 2 us | | 9 us |
+//! | 4096 x 1 x 14336 | F16 | 4 x 1 | 1, 1, 64 | 1024 | 27 us (memory) | 31 us | 34 us |
+//! | 4096 x 1 x 14336 | Q8_0 | 4 x 1 | 1, 1, 64 | 1024 | 15 us (memory) | 28 us | 34 us |
+//! | 4096 x 1 x 14336 | Q4_0 | 4 x 1 | 1, 1, 64 | 1024 | 9 us | 31 us | 54 us |
+//! | 4096 x 8 x 14336 | F16 | 8 x 8 | 2, 1, 64 | 256 | 50 us | 81 us | 144 us |
+//! | 4096 x 8 x 14336 | Q8_0 | 8 x 8 | 2, 1, 64 | 256 | 43 us | 85 us | 138 us |
 
 use super::schedule::{Schedule, Size, most_invocations};
 use crate::device::{AcrossTile, Limits};

@@ -1,4 +1,5 @@
-//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_staged` and their `*_pair`.
+//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix` and
+//! their `*_pair`.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
@@ -24,6 +25,7 @@
 //! the speed.
 
 mod across;
+mod matrix;
 mod schedule;
 #[cfg(test)]
 mod tests;

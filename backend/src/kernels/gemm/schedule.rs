@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | direct | processors, phones, what fits no other | each invocation fetches the fragments of its sums, caches do the sharing |
 //! | across ([`across`](mod@across)) | few sums: up to 8 columns or 16 rows, 32 of either for two factors of F32 | its invocations go over k side by side and add up their sums in shared memory |
-//! | matrix | weights of 16 bits or quantized, on a device with matrix units | brings tiles to shared memory as the units take them; its subgroups hold matrices of sums |
+//! | matrix | weights of 16 bits or quantized, on a device with matrix units | brings tiles to shared memory as the units take them; its subgroups hold matrices of sums ([`matrix`]) |
 //! | staged | everything else on a GPU | brings tiles of both operands to shared memory, decoded once, while it sums over the tiles before |
 //!
 //! # Direct
@@ -24,12 +24,6 @@
 //! the chain of loads, whatever n is. Staged, an invocation has 8 x 8 sums, loads 2 + 2 fragments for 1024 multiplications, and
 //! loads the next while it sums.
 //!
-//! # Matrix units
-//!
-//! Factors are rounded to 16 bits, sums are f32. MUL_MAT takes F16, as ggml's CPU does with the right factor of such weights. What
-//! OUT_PROD multiplies are gradients, often below the 6e-8 that F16 ends at: it takes BF16, and another schedule where a device has no
-//! units of that type. So do two factors of F32, which the caller may want to the last bit.
-//!
 //! # Parts of k
 //!
 //! A long k is cut so that the slab of a that one part reads by columns stays in a cache, and on a GPU so that a small product
@@ -38,20 +32,18 @@
 use super::super::addressing::constant;
 use super::super::dispatch::PROCESSOR_SUBGROUP;
 use super::across;
+use super::matrix;
 use super::{
     BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_BUFFERS, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K,
     SHARE, STEP_N, TILE_M, TILE_N,
 };
-use crate::device::{AcrossTile, Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule, StagedTile};
+use crate::device::{AcrossTile, Limits, MatrixTile, MatrixType, ProductSchedule, StagedTile};
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
 
 /// Fewest elements of k that pay for a part on a GPU.
 const LEAST_PART_K: u32 = 128;
-
-/// The same by matrix units.
-const LEAST_MATRIX_PART_K: u32 = 256;
 
 /// Invocations that fill a GPU.
 const GPU_INVOCATIONS: u32 = 1 << 15;
@@ -73,7 +65,7 @@ const FEW_N_WHOLE: u32 = 32;
 const FEW_QUADS_M_WHOLE: u32 = 8;
 
 /// Rows of tiles that run together.
-const BAND_ROWS: u32 = 8;
+pub(super) const BAND_ROWS: u32 = 8;
 
 /// What the tiles of the staged schedule are chosen from.
 const TILES: [StagedTile; 10] = [
@@ -92,35 +84,6 @@ const TILES: [StagedTile; 10] = [
 /// The shaders of matrix units, of F16 and of BF16; others that do more have names that start alike.
 const MATRIX: &str = "gemm_matrix";
 const MATRIX_BF16: &str = "gemm_matrix_bf16";
-
-/// What the tiles of matrix units are chosen from. Measured on an H200, 16 x 16 x 16, F16, TFLOP/s of 512 x 4096 x 4096, along k and
-/// across, with as many parts as fill it:
-///
-/// | tile | m x n x k, buffers | |
-/// |---|---|---|
-/// | 4 x 4 of 4 x 2 | 256 x 128 x 32, 1 | 217, 194 |
-/// | 4 x 4 of 2 x 4 | 128 x 256 x 32, 1 | 190, 185 |
-/// | 2 x 4 of 4 x 2 | 128 x 128 x 64, 1 | 191, 167 |
-/// | 2 x 2 of 4 x 4 | 128 x 128 x 64, 1; 128 x 128 x 32, 2 | 183, 161; 159, 160 |
-/// | 4 x 4 of 2 x 2 | 128 x 128 x 32, 2 | 130, 121 |
-///
-/// Of Q8_0, the first takes 181 us, the second 122, 2 x 2 of 4 x 4 132: decoding is shared by what is summed with it.
-const MATRIX_TILES: [MatrixTile; 7] = [
-    matrices(4, 4, 4, 2, 8),
-    matrices(4, 4, 2, 4, 8),
-    matrices(2, 2, 4, 4, 16),
-    matrices(2, 2, 2, 4, 16),
-    matrices(2, 2, 2, 2, 16),
-    matrices(1, 2, 2, 2, 16),
-    matrices(2, 2, 2, 2, 8),
-];
-
-/// Workgroups of matrix units that a large GPU runs at a time.
-const MATRIX_GROUPS: u32 = 128;
-
-const fn matrices(tile_m: u32, tile_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> MatrixTile {
-    MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers: 1 }
-}
 
 const fn tile(quads_m: u32, quads_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> StagedTile {
     StagedTile { quads_m, quads_n, lanes_m, lanes_n, quads_k, buffers: 2 }
@@ -301,7 +264,7 @@ impl Schedule {
             ProductSchedule::Direct => None,
             ProductSchedule::Across => Self::across(&size, limits),
             ProductSchedule::Staged => Self::staged(&size, limits),
-            ProductSchedule::Matrix => Self::matrix(&size, limits).or_else(|| Self::staged(&size, limits)),
+            ProductSchedule::Matrix => matrix::by_units(&size, limits).or_else(|| Self::staged(&size, limits)),
         };
         let schedule = match (chosen, size.halves) {
             (Some(chosen), _) => chosen,
@@ -378,44 +341,6 @@ impl Schedule {
         let parts = across::parts(size, &tile);
         let (tile_m, tile_n) = (quads_m, columns);
         Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share: 1, step_n: 1, stage: None })
-    }
-
-    /// By the unit of most multiplications, the tile that takes least of those that fit.
-    fn matrix(size: &Size, limits: &Limits) -> Option<Self> {
-        let asked = limits.products.schedule == Some(ProductSchedule::Matrix);
-        let (wanted, any) = match size.factors {
-            Factors::Rounded(factors) => (factors, asked),
-            Factors::Whole(factors) if asked => (factors, true),
-            Factors::Whole(_) => return None,
-        };
-        let of_type = |unit: &&MatrixUnit| unit.factors == wanted;
-        let work = |unit: &&MatrixUnit| (of_type(unit), unit.m * unit.n * unit.k);
-        let unit = limits.matrix_units.iter().filter(|unit| any || of_type(unit)).max_by_key(work)?;
-        let matrix = [unit.m, unit.n];
-        // Rotated halves of a head are in one tile.
-        let whole_heads = |tile: &MatrixTile| size.halves.is_none_or(|h| tile.extents(matrix)[0].is_multiple_of(8 * h));
-        let fits = |tile: &MatrixTile| tile.fits(unit, limits) && whole_heads(tile);
-        let candidates = || {
-            MATRIX_TILES.iter().filter(|tile| fits(tile)).map(|&tile| (tile, matrix_parts(size, tile.extents(matrix))))
-        };
-        let time = |(tile, parts): &(MatrixTile, u32)| {
-            let decoded = if size.quantized {
-                f64::from(tile.extents(matrix)[0]) / f64::from(tile.invocations(unit))
-            } else {
-                0.0
-            };
-            matrix_time(size, tile.extents(matrix), *parts, decoded)
-        };
-        let by_time = || candidates().min_by(|a, b| time(a).total_cmp(&time(b)));
-        let asked = limits.products.matrices.filter(fits).map(|tile| (tile, matrix_parts(size, tile.extents(matrix))));
-        let (tile, parts) = asked.or_else(by_time)?;
-        let MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers } = tile;
-        let [m, n] = tile.extents(matrix);
-        let narrow = size.n <= n || 4 * size.quads_m <= m;
-        let band = if narrow { 1 } else { BAND_ROWS };
-        let unit = Unit { factors: unit.factors, shape: [unit.m, unit.n, unit.k], subgroup: unit.subgroup };
-        let stage = Some(Stage { quads_k, buffers, band, unit: Some(unit) });
-        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, stage })
     }
 
     /// The tile that [`cost`] likes best of those that fit.
@@ -495,26 +420,4 @@ fn cost(size: &Size, tile: StagedTile, parts: u32) -> f64 {
     let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
     let joined = if parts > 1 { 16.0 * f64::from(parts) * sums / f64::from(GPU_INVOCATIONS) } else { 0.0 };
     groups * m * n * k * step / beside + joined
-}
-
-/// Workgroups by matrix units for one part of k.
-fn matrix_groups(size: &Size, [m, n]: [u32; 2]) -> u64 {
-    u64::from(size.quads_m.div_ceil(m / 4)) * u64::from(size.n.div_ceil(n)) * size.matrices()
-}
-
-/// Parts of k that fill a GPU with workgroups of a tile of these elements.
-fn matrix_parts(size: &Size, tile: [u32; 2]) -> u32 {
-    let by_device = (u64::from(MATRIX_GROUPS) / matrix_groups(size, tile).max(1)) as u32;
-    by_device.min(size.k / LEAST_MATRIX_PART_K).min(size.most_parts()).max(1)
-}
-
-/// What a product by matrix units takes, about, in picoseconds of the H200: rounds of workgroups, each of which takes so long for every
-/// k as it has sums and a little more, and for elements of a that each invocation has to decode. Sums of parts are written and read
-/// again, by a dispatch of its own.
-fn matrix_time(size: &Size, [m, n]: [u32; 2], parts: u32, decoded: f64) -> f64 {
-    let rounds = (matrix_groups(size, [m, n]) * u64::from(parts)).div_ceil(MATRIX_GROUPS.into()) as f64;
-    let step = f64::from(m * n) + 6e3 + 42e3 * decoded;
-    let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
-    let joined = if parts > 1 { 3e6 + 2.7 * f64::from(parts) * sums } else { 0.0 };
-    rounds * f64::from(size.k.div_ceil(parts)) * step + joined
 }

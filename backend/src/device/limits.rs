@@ -57,15 +57,7 @@ impl Limits {
         shuffle_width: 32,
         matrix_units: Vec::new(),
         heap_bytes: 16 << 30,
-        products: Products {
-            schedule: None,
-            tile: None,
-            matrices: None,
-            across: None,
-            ahead: None,
-            parts: None,
-            from_caches: false,
-        },
+        products: Products::NONE,
     };
 
     /// Bytes of the allocations that an arena is cut into: whole MiB where the device allows one, so that offsets aligned in the

@@ -27,6 +27,12 @@ pub struct Products {
     pub from_caches: bool,
 }
 
+impl Products {
+    /// Everything is chosen by shape.
+    pub const NONE: Self =
+        Self { schedule: None, tile: None, matrices: None, across: None, ahead: None, parts: None, from_caches: false };
+}
+
 /// How a product is spread over invocations and memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

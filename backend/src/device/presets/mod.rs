@@ -31,15 +31,7 @@ const NONE: LimitsClamp = LimitsClamp {
 };
 
 /// Products of phones, whose texture caches are beside the arithmetic, and whose shared memory is not faster.
-const FROM_CACHES: Option<Products> = Some(Products {
-    schedule: None,
-    tile: None,
-    matrices: None,
-    across: None,
-    ahead: None,
-    parts: None,
-    from_caches: true,
-});
+const FROM_CACHES: Option<Products> = Some(Products { from_caches: true, ..Products::NONE });
 
 /// A named device.
 #[derive(Clone, Debug)]

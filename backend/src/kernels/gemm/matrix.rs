@@ -54,16 +54,15 @@ pub(super) fn by_units(size: &Size, limits: &Limits) -> Option<Schedule> {
     // Rotated halves of a head are in one tile.
     let whole_heads = |tile: &MatrixTile| size.halves.is_none_or(|h| tile.extents(matrix)[0].is_multiple_of(8 * h));
     let fits = |tile: &MatrixTile| tile.fits(unit, limits) && whole_heads(tile);
-    let candidates =
-        || TILES.iter().filter(|tile| fits(tile)).map(|&tile| (tile, parts_of(size, tile.extents(matrix))));
+    let in_parts = |tile: MatrixTile| (tile, parts_of(size, tile.extents(matrix)));
     let time = |(tile, parts): &(MatrixTile, u32)| {
         let decoded =
             if size.quantized { f64::from(tile.extents(matrix)[0]) / f64::from(tile.invocations(unit)) } else { 0.0 };
         time_of(size, tile.extents(matrix), *parts, decoded)
     };
+    let candidates = || TILES.into_iter().filter(fits).map(in_parts);
     let by_time = || candidates().min_by(|a, b| time(a).total_cmp(&time(b)));
-    let asked = limits.products.matrices.filter(fits).map(|tile| (tile, parts_of(size, tile.extents(matrix))));
-    let (tile, parts) = asked.or_else(by_time)?;
+    let (tile, parts) = limits.products.matrices.filter(fits).map(in_parts).or_else(by_time)?;
     let MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers } = tile;
     let [m, n] = tile.extents(matrix);
     let narrow = size.n <= n || 4 * size.quads_m <= m;
@@ -73,14 +72,9 @@ pub(super) fn by_units(size: &Size, limits: &Limits) -> Option<Schedule> {
     Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, stage })
 }
 
-/// Workgroups for one part of k.
-fn groups(size: &Size, [m, n]: [u32; 2]) -> u64 {
-    u64::from(size.quads_m.div_ceil(m / 4)) * u64::from(size.n.div_ceil(n)) * size.matrices()
-}
-
 /// Parts of k that fill a GPU with workgroups of a tile of these elements.
 fn parts_of(size: &Size, tile: [u32; 2]) -> u32 {
-    let by_device = (u64::from(GROUPS) / groups(size, tile).max(1)) as u32;
+    let by_device = (u64::from(GROUPS) / size.workgroups(tile).max(1)) as u32;
     by_device.min(size.k / LEAST_PART_K).min(size.most_parts()).max(1)
 }
 
@@ -88,7 +82,7 @@ fn parts_of(size: &Size, tile: [u32; 2]) -> u32 {
 /// k as it has sums and a little more, and for elements of a that each invocation has to decode. Sums of parts are written and read
 /// again, by a dispatch of its own.
 fn time_of(size: &Size, [m, n]: [u32; 2], parts: u32, decoded: f64) -> f64 {
-    let rounds = (groups(size, [m, n]) * u64::from(parts)).div_ceil(GROUPS.into()) as f64;
+    let rounds = (size.workgroups([m, n]) * u64::from(parts)).div_ceil(GROUPS.into()) as f64;
     let step = f64::from(m * n) + 6e3 + 42e3 * decoded;
     let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
     let joined = if parts > 1 { 3e6 + 2.7 * f64::from(parts) * sums } else { 0.0 };

@@ -124,6 +124,11 @@ impl Size {
         self.batches.iter().map(|&b| u64::from(b)).product()
     }
 
+    /// Workgroups of so many elements of m and of n, for one part of k.
+    pub(super) fn workgroups(&self, [m, n]: [u32; 2]) -> u64 {
+        u64::from(self.quads_m.div_ceil(m / 4)) * u64::from(self.n.div_ceil(n)) * self.matrices()
+    }
+
     /// Parts of k that an output has room for, and memory for their sums.
     pub fn most_parts(&self) -> u32 {
         // Parts are written along axis 3.
@@ -391,15 +396,9 @@ pub(super) fn most_invocations(limits: &Limits) -> u32 {
     limits.max_workgroup_invocations.min(limits.max_workgroup_size[0]).max(1)
 }
 
-/// Workgroups of the staged schedule for one part of k.
-fn staged_groups(size: &Size, tile: &StagedTile) -> u64 {
-    let [m, n] = tile.extents();
-    u64::from(size.quads_m.div_ceil(m / 4)) * u64::from(size.n.div_ceil(n)) * size.matrices()
-}
-
 /// Parts of k that fill a GPU with workgroups of this tile.
 fn staged_parts(size: &Size, tile: &StagedTile) -> u32 {
-    let invocations = staged_groups(size, tile) * u64::from(tile.invocations());
+    let invocations = size.workgroups(tile.extents()) * u64::from(tile.invocations());
     let by_device = (u64::from(GPU_INVOCATIONS) / invocations.max(1)) as u32;
     by_device.min(size.k / LEAST_PART_K).min(size.most_parts()).max(1)
 }
@@ -415,7 +414,7 @@ fn cost(size: &Size, tile: StagedTile, parts: u32) -> f64 {
     let step = 1.0 + 8.0 * f64::from(tile.quads_m + tile.quads_n) / own + 16.0 * (1.0 / m + 1.0 / n);
     let tile_k = 4 * tile.quads_k;
     let k = f64::from(size.k.div_ceil(parts).next_multiple_of(tile_k)) * f64::from(parts);
-    let groups = staged_groups(size, &tile) as f64;
+    let groups = size.workgroups(tile.extents()) as f64;
     let beside = (groups * f64::from(parts * tile.invocations())).min(GPU_INVOCATIONS.into());
     let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
     let joined = if parts > 1 { 16.0 * f64::from(parts) * sums / f64::from(GPU_INVOCATIONS) } else { 0.0 };

@@ -60,6 +60,11 @@ impl Limits {
         products: Products::NONE,
     };
 
+    /// Most invocations of a workgroup that is one row of them.
+    pub fn largest_group(&self) -> u32 {
+        self.max_workgroup_invocations.min(self.max_workgroup_size[0])
+    }
+
     /// Bytes of the allocations that an arena is cut into: whole MiB where the device allows one, so that offsets aligned in the
     /// arena are aligned in their block.
     pub fn arena_block_bytes(&self) -> u64 {

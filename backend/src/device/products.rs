@@ -129,8 +129,7 @@ impl StagedTile {
 
     /// Whether a device has room for it.
     pub fn fits(&self, limits: &Limits) -> bool {
-        self.invocations() <= limits.max_workgroup_invocations.min(limits.max_workgroup_size[0])
-            && self.shared_bytes() <= limits.max_shared_memory.into()
+        self.invocations() <= limits.largest_group() && self.shared_bytes() <= limits.max_shared_memory.into()
     }
 }
 
@@ -189,7 +188,7 @@ impl MatrixTile {
 
     /// Whether a device has room for it, and the unit divides it.
     pub fn fits(&self, unit: &MatrixUnit, limits: &Limits) -> bool {
-        let most = unit.max_invocations.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]);
+        let most = unit.max_invocations.min(limits.largest_group());
         let shared = 16 * u64::from(self.shared_texels([unit.m, unit.n]));
         let whole = [unit.m, unit.n, unit.k].iter().all(|n| n % 8 == 0) && (4 * self.quads_k).is_multiple_of(unit.k);
         whole && self.invocations(unit) <= most && shared <= limits.max_shared_memory.into()

@@ -77,7 +77,7 @@ struct Schedule {
 impl Schedule {
     fn choose(size: Size, limits: &Limits) -> Result<Self, Refusal> {
         let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
-        let most = GROUP.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]).max(1);
+        let most = GROUP.min(limits.largest_group()).max(1);
         let most = 1 << most.ilog2();
         let (least, keys) = if processor { (PROCESSOR_SUBGROUP, 1) } else { (32, 2) };
         let lanes = size.quads_v.div_ceil(FEW_SLOTS).next_power_of_two().max(least).min(most);

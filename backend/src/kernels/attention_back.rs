@@ -50,7 +50,7 @@ impl Schedule {
     /// For rows of so many quads.
     fn choose(quads: u32, limits: &Limits) -> Result<Self, Refusal> {
         let refused = |rule: String| Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
-        let most = GROUP.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]);
+        let most = GROUP.min(limits.largest_group());
         if most < LEAST_GROUP {
             return refused(format!("gradients take {LEAST_GROUP} invocations, a workgroup has at most {most}"));
         }

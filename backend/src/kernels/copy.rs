@@ -109,7 +109,7 @@ fn lanes(call: &Call<'_>) -> u32 {
     if (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size) {
         return 1;
     }
-    let most = MOST_LANES.min(limits.max_workgroup_invocations).min(limits.max_workgroup_size[0]);
+    let most = MOST_LANES.min(limits.largest_group());
     let quads = elements(&call.output.padded()).div_ceil(4);
     let repeats = elements(&call.inputs[0].shape()) / elements(&call.output.shape()).max(1);
     let mut lanes = 1;

@@ -137,7 +137,7 @@ impl<'a> Builder<'a> {
 
     /// One invocation per texel of the padded box of `over`.
     pub(super) fn texels(self, over: &Operand) -> Result<Dispatch, Refusal> {
-        let size = TEXEL_GROUP.min(self.largest_group());
+        let size = TEXEL_GROUP.min(self.limits.largest_group());
         let extents = self.texel_box(over);
         let tile = tile(over, extents);
         let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
@@ -147,7 +147,7 @@ impl<'a> Builder<'a> {
 
     /// `lanes` neighbouring invocations, a power of two, per texel of the padded box of `over`.
     pub(super) fn shared_texels(self, over: &Operand, lanes: u32) -> Result<Dispatch, Refusal> {
-        let size = TEXEL_GROUP.max(lanes).min(self.largest_group());
+        let size = TEXEL_GROUP.max(lanes).min(self.limits.largest_group());
         let extents = self.texel_box(over);
         let tile = tile(over, extents);
         let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
@@ -157,7 +157,7 @@ impl<'a> Builder<'a> {
 
     /// One invocation per position of a box, axis 0 in whatever the shader counts.
     pub(super) fn positions(self, extents: Shape) -> Result<Dispatch, Refusal> {
-        let size = TEXEL_GROUP.min(self.largest_group());
+        let size = TEXEL_GROUP.min(self.limits.largest_group());
         let positions: u64 = extents.iter().map(|&n| u64::from(n)).product();
         self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, positions.div_ceil(size.into()))
     }
@@ -197,7 +197,7 @@ impl<'a> Builder<'a> {
 
     /// One workgroup of `size` invocations per position of a box, axis 0 in whatever the shader counts.
     pub(super) fn blocks(self, size: u32, extents: Shape) -> Result<Dispatch, Refusal> {
-        let most = self.largest_group();
+        let most = self.limits.largest_group();
         if size > most {
             let rule = format!("a workgroup of {size} invocations, the device has at most {most}");
             return Err(Refusal(format!("shader {}: {rule}", self.shader)));
@@ -217,17 +217,13 @@ impl<'a> Builder<'a> {
         Ok(self.made(groups))
     }
 
-    fn largest_group(&self) -> u32 {
-        self.limits.max_workgroup_invocations.min(self.limits.max_workgroup_size[0])
-    }
-
     /// Invocations of a workgroup of `rows` rows, one of `groups`: a power of two for each row, no more than it has quads.
     fn row_group(&self, rows: u32, elements: u32, groups: u64) -> u32 {
         let wanted = match self.limits.subgroup_size {
             n @ 1..=PROCESSOR_SUBGROUP => n,
             _ => gpu_row_group(u64::from(rows) * u64::from(elements.div_ceil(4)), groups),
         };
-        let most = (wanted.min(self.largest_group()) / rows).max(1);
+        let most = (wanted.min(self.limits.largest_group()) / rows).max(1);
         let columns = elements.div_ceil(4).max(1);
         // The greatest power of two up to `most`, the least that has a column for every quad.
         rows * (1 << most.ilog2()).min(columns.checked_next_power_of_two().unwrap_or(u32::MAX))

@@ -14,7 +14,7 @@ const GPU_LANES: u32 = 16;
 
 pub(super) fn mul_mat_id(call: Call<'_>) -> Result<Lowered, Refusal> {
     let quads = call.inputs[0].shape()[0].div_ceil(4);
-    let most = call.limits.max_workgroup_invocations.min(call.limits.max_workgroup_size[0]).max(1);
+    let most = call.limits.largest_group().max(1);
     let lanes = match call.limits.subgroup_size {
         1..=PROCESSOR_SUBGROUP => 1,
         _ => GPU_LANES.min(quads.next_power_of_two()).min(1 << most.ilog2()),

@@ -393,7 +393,7 @@ fn is_processor(limits: &Limits) -> bool {
 }
 
 pub(super) fn most_invocations(limits: &Limits) -> u32 {
-    limits.max_workgroup_invocations.min(limits.max_workgroup_size[0]).max(1)
+    limits.largest_group().max(1)
 }
 
 /// Parts of k that fill a GPU with workgroups of this tile.

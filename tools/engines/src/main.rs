@@ -41,6 +41,9 @@ struct Options {
     /// Compare nothing, but tell how many tokens a second each device runs: each is given whole models, in turns
     #[arg(long, conflicts_with = "serve")]
     speed: bool,
+    /// Lengths of the prompts whose speed is told
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,512")]
+    prompts: Vec<usize>,
     /// Compare nothing, but serve the devices to other processes by ggml's RPC; whoever reaches this address may use them
     #[arg(long, value_name = "HOST:PORT")]
     serve: Option<String>,

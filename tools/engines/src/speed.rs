@@ -9,14 +9,8 @@ use ggml_host::{Device, Type};
 
 use crate::Options;
 
-/// Tokens of the prompts.
-const PROMPTS: [usize; 2] = [128, 512];
-
 /// Turns that each device has; the first is for compiling and is not counted.
 const TURNS: usize = 6;
-
-/// Rates of a device, a row of turns for each prompt and one for generation.
-struct Rates([Vec<f64>; 3]);
 
 /// Runs a model on each device in turns and prints the median of its tokens per second.
 ///
@@ -24,31 +18,34 @@ struct Rates([Vec<f64>; 3]);
 pub fn run(options: &Options, path: &Path, devices: &[Device]) -> Result<()> {
     let models = devices.iter().map(|&device| Model::load_onto(path, &[device], usize::MAX));
     let models = models.collect::<Result<Vec<_>, _>>()?;
-    let room = PROMPTS.into_iter().max().unwrap_or(0).max(options.tokens);
+    let prompts = &options.prompts;
+    let room = prompts.iter().copied().max().unwrap_or(0).max(options.tokens);
     let how = SessionOptions { tokens: room, sequences: 1, cache: Type::F16, flash: true };
     let mut sessions = models.iter().map(|model| model.session_with(how, None)).collect::<Result<Vec<_>, _>>()?;
-    let mut rates: Vec<Rates> = devices.iter().map(|_| Rates(Default::default())).collect();
+    // Of every device a row of turns for each prompt, and one for generation.
+    let mut rates = vec![vec![Vec::new(); prompts.len() + 1]; devices.len()];
     for turn in 0..TURNS {
         for ((session, rates), model) in sessions.iter_mut().zip(&mut rates).zip(&models) {
             let tokens = tokens(model.vocabulary().len(), room);
-            let [short, long, generated] = &mut rates.0;
-            let prompt = |session: &mut Session<'_>, n: usize| session.advance(&tokens[..n]);
-            let one =
-                |session: &mut Session<'_>| tokens[..options.tokens].iter().try_for_each(|&t| session.advance(&[t]));
-            let measured = [
-                (short, rate(session, PROMPTS[0], |s| prompt(s, PROMPTS[0]))?),
-                (long, rate(session, PROMPTS[1], |s| prompt(s, PROMPTS[1]))?),
-                (generated, rate(session, options.tokens, one)?),
-            ];
+            let mut measured = Vec::with_capacity(rates.len());
+            for &n in prompts {
+                measured.push(rate(session, n, |s| s.advance(&tokens[..n]))?);
+            }
+            let generated = &tokens[..options.tokens];
+            measured.push(rate(session, generated.len(), |s| generated.iter().try_for_each(|&t| s.advance(&[t])))?);
             if turn > 0 {
-                measured.into_iter().for_each(|(all, rate)| all.push(rate));
+                rates.iter_mut().zip(measured).for_each(|(all, rate)| all.push(rate));
             }
         }
     }
-    println!("  tokens/s | prompt {} | prompt {} | generating {}", PROMPTS[0], PROMPTS[1], options.tokens);
-    for (device, Rates(rates)) in devices.iter().zip(rates) {
-        let [short, long, generated] = rates.map(median);
-        println!("  {} | {short:.0} | {long:.0} | {generated:.1}", device.name());
+    let heads = prompts.iter().map(|n| format!(" | prompt {n}")).collect::<String>();
+    println!("  tokens/s{heads} | generating {}", options.tokens);
+    for (device, rates) in devices.iter().zip(rates) {
+        println!(
+            "  {}{}",
+            device.name(),
+            rates.into_iter().map(|r| format!(" | {:.1}", median(r))).collect::<String>()
+        );
     }
     Ok(())
 }

@@ -178,10 +178,10 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Forgets all tokens.
+    /// Forgets all tokens; what the cache holds of them stays until others take their places.
     pub fn clear(&mut self) {
         // SAFETY: the context has its memory.
-        unsafe { sys::llama_memory_clear(sys::llama_get_memory(self.ptr.as_ptr()), true) };
+        unsafe { sys::llama_memory_clear(sys::llama_get_memory(self.ptr.as_ptr()), false) };
         self.used = 0;
     }
 

@@ -3,7 +3,7 @@
 
 mod case;
 mod clock;
-mod data;
+pub mod data;
 mod sets;
 
 use clap::Args;

@@ -75,7 +75,8 @@ impl Units {
         };
         let units = limits.matrix_units.iter().filter(|_| wanted).filter(sound);
         let unit = units.max_by_key(|unit| unit.m * unit.n * unit.k)?;
-        let all = || TILES.into_iter().filter_map(|[subgroups, others]| Self::of(*unit, subgroups, others, pass, limits));
+        let all =
+            || TILES.into_iter().filter_map(|[subgroups, others]| Self::of(*unit, subgroups, others, pass, limits));
         all().find(|units| units.loads.iter().all(|&loads| loads <= FEW_LOADS)).or_else(|| all().next())
     }
 

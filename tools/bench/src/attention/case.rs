@@ -64,8 +64,7 @@ impl Case {
         let scale = 1.0 / (size as f32).sqrt();
         let mut given = vec![q, k, v];
         if fused && what == What::Forward {
-            let attention =
-                FlashAttn { scale, max_bias: 0.0, softcap: 0.0, mask: true, sinks: false, logs: false };
+            let attention = FlashAttn { scale, max_bias: 0.0, softcap: 0.0, mask: true, sinks: false, logs: false };
             let y = graph.node("y", Op::FlashAttn(attention), vec![rows, keys, values, graph.whole(mask)])?;
             graph.keep(y);
             graph.verify()?;

@@ -24,6 +24,7 @@ mod policy;
 mod recompute;
 mod report;
 mod select;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,7 @@ pub use recompute::{Budget, Recompute, Recomputed, Rewritten};
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
 pub use select::{Certificate, Choice, Selection, Selector, select};
+pub use sparse::Texel;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 //! List scheduling by *epochs*, the steps from one barrier to the next. An epoch takes every step whose operands earlier ones have made,
 //! in the order of the graph; what does not depend on each other (projections of one input, the gradients of a LoRA pair, updates of
 //! weights, sums of parts) thus shares the device. Memory bounds it: a step comes before its turn only if its results, kept until then,
-//! make no place of the given order need more than its fullest place does.
+//! make no place of the given order need more than its fullest place does. And one that could take over a large storage which ends with it
+//! waits until nobody else reads that: side by side with another reader, both storages would be needed.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,9 @@ use super::{Owner, Slot, Step};
 
 /// Places that a step whose results take memory may come before its turn: so far looks the search for what else can run.
 const AHEAD: usize = 256;
+
+/// What part of all memory a storage has at least for its heir to wait: a hundredth of the memory is worth a barrier.
+const LARGE: u64 = 128;
 
 /// Puts steps in order; the epoch of each, ascending from 0. Slots need no lifetimes yet.
 pub(super) fn arrange(steps: &mut Vec<Step>, slots: &[Slot], sizes: &[Size]) -> Vec<usize> {
@@ -61,6 +65,8 @@ struct Scheduler {
     slots: Vec<(u64, usize, usize)>,
     /// Bytes alive at each place of the given order, as it is changed by what was moved.
     alive: Vec<u64>,
+    /// For each run, a large slot that ends with it in the given order, as large as one that it begins.
+    inherits: Vec<Option<usize>>,
 }
 
 impl Scheduler {
@@ -72,6 +78,7 @@ impl Scheduler {
             begins: vec![0; runs.len()],
             slots: vec![(0, 0, 0); slots.len()],
             alive: vec![0; runs.len()],
+            inherits: vec![None; runs.len()],
         };
         let mut history: Vec<History> = vec![History::default(); slots.len()];
         let mut first = vec![None; slots.len()];
@@ -99,17 +106,37 @@ impl Scheduler {
                 scheduler.slots[slot] = (bytes, scheduler.slots[slot].1 + 1, run);
             }
         }
-        for (&(bytes, _, last), first) in scheduler.slots.iter().zip(first) {
+        for (&(bytes, _, last), &first) in scheduler.slots.iter().zip(&first) {
             let Some(first) = first else { continue };
             scheduler.alive[first..=last].iter_mut().for_each(|alive| *alive += bytes);
         }
+        let most = scheduler.most();
+        for run in 0..runs.len() {
+            let large = |&slot: &usize| scheduler.slots[slot].0.saturating_mul(LARGE) >= most;
+            let touched = || scheduler.touches[run].iter().copied().filter(large);
+            let (begins, ends) =
+                (|&slot: &usize| first[slot] == Some(run), |slot: usize| scheduler.slots[slot].2 == run);
+            let heir = |of: usize| touched().filter(begins).any(|own| scheduler.slots[own].0 == scheduler.slots[of].0);
+            let inherited = touched().find(|&slot| !begins(&slot) && ends(slot) && heir(slot));
+            scheduler.inherits[run] = inherited;
+        }
         scheduler
+    }
+
+    /// Bytes alive at the fullest place.
+    fn most(&self) -> u64 {
+        self.alive.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether others have yet to read a slot that a run could take over.
+    fn awaits_readers(&self, run: usize) -> bool {
+        self.inherits[run].is_some_and(|slot| self.slots[slot].1 > 1)
     }
 
     /// The runs in their new order, with the epoch of each.
     fn schedule(mut self) -> (Vec<usize>, Vec<usize>) {
         let count = self.after.len();
-        let most = self.alive.iter().copied().max().unwrap_or(0);
+        let most = self.most();
         let (mut order, mut epochs) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let (mut ready, mut light): (BTreeSet<usize>, BTreeSet<usize>) = (BTreeSet::new(), BTreeSet::new());
         let free = |begins: &[u64], run: usize| begins[run] == 0;
@@ -123,12 +150,12 @@ impl Scheduler {
         let mut done = vec![false; count];
         let (mut turn, mut epoch) = (0_usize, 0);
         while order.len() < count {
-            // Whose turn it is waits for nothing: all before it are done.
+            // Whose turn it is waits for nothing: all before it are done, and so are all other readers of what ends with it.
             let begin = order.len();
             let window = || turn..turn.saturating_add(AHEAD).min(count);
             let mut taken: Vec<usize> = std::mem::take(&mut light).into_iter().collect();
             for run in ready.range(window()).copied().collect::<Vec<_>>() {
-                if self.come_forward(turn, run, most) {
+                if !self.awaits_readers(run) && self.come_forward(turn, run, most) {
                     ready.remove(&run);
                     taken.push(run);
                 }

@@ -6,7 +6,7 @@ use common::bounds::eval_with_bounds;
 use common::{TRAININGS, externals, options, train_contents};
 use fblayout::device::Preset;
 use fblayout::graph::{ValueId, decode, encode};
-use fblayout::plan::{PlanOptions, Policy, Selector, StorageChoice, replace_attention};
+use fblayout::plan::{PlanOptions, Policy, Selector, StorageChoice, chunk_head, replace_attention};
 use fblayout_models::{Config, MODELS, Training, train_graph};
 use fblayout_spirv_tests::{Device, VulkanDevice};
 
@@ -27,7 +27,9 @@ fn assert_step(device: &VulkanDevice, config: &Config, training: Training) {
     // Errors are those of the nodes that run.
     let (replaced, attention) = replace_attention(graph, device.engine().limits());
     assert_eq!((attention.replaced, &attention.refused[..]), (config.layers as usize, &[][..]), "{}", config.name);
-    let run = if device.options().policy == Policy::Full { &*replaced } else { graph };
+    let (chunked, head) = chunk_head(&replaced, device.engine().limits(), VulkanDevice::HEAD);
+    assert_eq!((&head.chunks[..], &head.refused[..]), (&[4][..], &[][..]), "{}", config.name);
+    let run = if device.options().policy == Policy::Full { &*chunked } else { graph };
     let (after, bounds) = eval_with_bounds(run, &before, outcome.rounded);
     for (id, bytes) in read.iter().zip(&outcome.bytes) {
         let name = format!("{} {training:?}: {}", config.name, graph.values[id.index()].name);

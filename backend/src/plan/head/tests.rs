@@ -6,9 +6,8 @@ use crate::graph::{Array, Binary, Contents, DType, Graph, Kind, Node, Op, Operan
 use crate::plan::tests::Exact;
 use crate::plan::{PlanOptions, plan};
 
-const WIDTH: u32 = 6;
-const VOCABULARY: u32 = 20;
-const ROWS: u32 = 11;
+/// Width, vocabulary and tokens.
+const SMALL: [u32; 3] = [6, 20, 11];
 
 /// A head with its loss and gradients as a host writes them, and what its external values hold.
 struct Scene {
@@ -42,6 +41,10 @@ fn noise(shape: [u32; 4], seed: u32) -> Array {
 }
 
 fn scene(with: With) -> Scene {
+    sized(SMALL, with)
+}
+
+fn sized([width, vocabulary, rows]: [u32; 3], with: With) -> Scene {
     let mut graph = Graph::new();
     let mut contents = Contents::new();
     let mut given = |graph: &mut Graph, name: &str, shape: [u32; 4]| -> Operand {
@@ -49,9 +52,9 @@ fn scene(with: With) -> Scene {
         contents.insert(id, noise(shape, id.index() as u32));
         graph.whole(id)
     };
-    let w = given(&mut graph, "w", [WIDTH, VOCABULARY, 1, 1]);
-    let h = given(&mut graph, "h", [WIDTH, ROWS, 1, 1]);
-    let labels = given(&mut graph, "labels", [VOCABULARY, ROWS, 1, 1]);
+    let w = given(&mut graph, "w", [width, vocabulary, 1, 1]);
+    let h = given(&mut graph, "h", [width, rows, 1, 1]);
+    let labels = given(&mut graph, "labels", [vocabulary, rows, 1, 1]);
     let seed = given(&mut graph, "seed", [1; 4]);
     let add = |graph: &mut Graph, name: &str, op: Op, inputs: Vec<Operand>| -> Operand {
         let id = graph.node(name, op, inputs).unwrap();
@@ -68,7 +71,7 @@ fn scene(with: With) -> Scene {
     }
     let mut read = Vec::new();
     if with.best {
-        let ids = graph.external("best", DType::I32, [ROWS, 1, 1, 1]);
+        let ids = graph.external("best", DType::I32, [rows, 1, 1, 1]);
         graph.node_into("best", Op::ArgMax, vec![logits], ids);
         read.push(ids);
     }
@@ -146,7 +149,7 @@ fn heads_in_chunks_give_the_same() {
             graph.verify().unwrap();
             assert_same(&scene, &graph, &what);
             // Nothing with a column of the vocabulary for every token is computed, and each product once.
-            let all = u64::from(VOCABULARY * ROWS);
+            let all = u64::from(SMALL[1] * SMALL[2]);
             assert!(graph.nodes.iter().all(|node| elements_of(&graph, node.output) < all), "{what}");
             assert_eq!(graph.values[scene.logits.index()].kind, Kind::Dropped);
             let flops = |graph: &Graph, op: Op| -> u64 {
@@ -161,7 +164,7 @@ fn heads_in_chunks_give_the_same() {
             }
             plan(&graph, &Limits::for_tests(), PlanOptions::default(), &Exact).unwrap();
         }
-        let (same, head) = chunked(&scene.graph, ROWS);
+        let (same, head) = chunked(&scene.graph, SMALL[2]);
         assert!(same == scene.graph && head == Head::default(), "one chunk is the whole");
     }
 }
@@ -234,6 +237,29 @@ fn what_cannot_come_sooner_is_refused() {
     let some = part.graph.whole(d).slice(0, 0, 3).unwrap();
     part.graph.node("watcher", Op::Unary(Unary::Sqr), vec![some]).unwrap();
     assert!(refused(&part.graph).starts_with("mean: d logits is read by watcher"));
+}
+
+/// The arena shrinks to the logits of one chunk, which their gradient takes over, and what has a row for every token.
+#[test]
+fn one_chunk_of_logits_is_alive() {
+    let [width, vocabulary, rows] = [16, 8192, 128];
+    let with = With { best: true, rescaled: true, ..With::default() };
+    let scene = sized([width, vocabulary, rows], with);
+    let arena = |graph: &Graph| {
+        let plan = plan(graph, &Limits::for_tests(), PlanOptions::default(), &Exact).unwrap();
+        plan.report.arena_bytes
+    };
+    let logits = |tokens: u32| 4 * u64::from(vocabulary * tokens);
+    assert!(arena(&scene.graph) >= logits(rows));
+    for tokens in [16, 32, 64] {
+        let (graph, head) = chunked(&scene.graph, tokens);
+        assert_eq!(head.chunks, [tokens]);
+        // x, its gradient in parts and joined, the gradient behind it, with copies; losses of rows, ids and scalars.
+        let rest = 4 * u64::from(12 * width * rows) + 64 * u64::from(rows);
+        assert!(rest < logits(tokens) / 2);
+        let bytes = arena(&graph);
+        assert!(bytes <= logits(tokens) + rest, "{tokens}: {bytes} of {}", logits(tokens) + rest);
+    }
 }
 
 /// Chunks of one size, no longer than asked for, by the size of the vocabulary and what products are computed by.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::kernels::Access;
 
 use super::memory::Size;
-use super::{Owner, Slot, Step};
+use super::{Owner, Slot, Step, in_place};
 
 /// Places that a step whose results take memory may come before its turn: so far looks the search for what else can run.
 const AHEAD: usize = 256;
@@ -19,10 +19,15 @@ const AHEAD: usize = 256;
 /// What part of all memory a storage has at least for its heir to wait: a hundredth of the memory is worth a barrier.
 const LARGE: u64 = 128;
 
-/// Puts steps in order; the epoch of each, ascending from 0. Slots need no lifetimes yet.
-pub(super) fn arrange(steps: &mut Vec<Step>, slots: &[Slot], sizes: &[Size]) -> Vec<usize> {
+/// Puts steps in order; the epoch of each, ascending from 0. Slots need no lifetimes yet. `in_place` tells whether results will take over
+/// the storage of operands.
+pub(super) fn arrange(steps: &mut Vec<Step>, slots: &[Slot], sizes: &[Size], in_place: bool) -> Vec<usize> {
     let runs = runs(steps);
-    let (order, epochs) = Scheduler::new(steps, &runs, slots, sizes).schedule();
+    let mut scheduler = Scheduler::new(steps, &runs, slots, sizes);
+    if in_place {
+        scheduler.inherit(steps, &runs, slots);
+    }
+    let (order, epochs) = scheduler.schedule();
     let mut taken: Vec<Option<Step>> = std::mem::take(steps).into_iter().map(Some).collect();
     let mut numbers = Vec::with_capacity(taken.len());
     for (run, epoch) in order.into_iter().zip(epochs) {
@@ -65,7 +70,7 @@ struct Scheduler {
     slots: Vec<(u64, usize, usize)>,
     /// Bytes alive at each place of the given order, as it is changed by what was moved.
     alive: Vec<u64>,
-    /// For each run, a large slot that ends with it in the given order, as large as one that it begins.
+    /// For each run, a large slot that ends with it in the given order, and that one which it begins will take over.
     inherits: Vec<Option<usize>>,
 }
 
@@ -106,21 +111,33 @@ impl Scheduler {
                 scheduler.slots[slot] = (bytes, scheduler.slots[slot].1 + 1, run);
             }
         }
-        for (&(bytes, _, last), &first) in scheduler.slots.iter().zip(&first) {
+        for (&(bytes, _, last), first) in scheduler.slots.iter().zip(first) {
             let Some(first) = first else { continue };
             scheduler.alive[first..=last].iter_mut().for_each(|alive| *alive += bytes);
         }
-        let most = scheduler.most();
-        for run in 0..runs.len() {
-            let large = |&slot: &usize| scheduler.slots[slot].0.saturating_mul(LARGE) >= most;
-            let touched = || scheduler.touches[run].iter().copied().filter(large);
-            let (begins, ends) =
-                (|&slot: &usize| first[slot] == Some(run), |slot: usize| scheduler.slots[slot].2 == run);
-            let heir = |of: usize| touched().filter(begins).any(|own| scheduler.slots[own].0 == scheduler.slots[of].0);
-            let inherited = touched().find(|&slot| !begins(&slot) && ends(slot) && heir(slot));
-            scheduler.inherits[run] = inherited;
-        }
         scheduler
+    }
+
+    /// Finds large slots that others will take over: they are not alive beside those.
+    fn inherit(&mut self, steps: &[Step], runs: &[(usize, usize)], slots: &[Slot]) {
+        let least = self.most() / LARGE;
+        let mut begun: Vec<bool> = vec![false; slots.len()];
+        for (run, &(start, end)) in runs.iter().enumerate() {
+            let (step, touched) = (&steps[start], &self.touches[run]);
+            if end == start + 1 && touched.iter().any(|&slot| self.slots[slot].0 >= least) {
+                let takes = |&(operand, output): &(usize, usize)| {
+                    let (bytes, _, last) = self.slots[operand];
+                    bytes >= least && last == run && begun[operand] && !begun[output]
+                };
+                self.inherits[run] = in_place::pairs(step, slots).find(takes).map(|(operand, _)| operand);
+            }
+            touched.iter().for_each(|&slot| begun[slot] = true);
+            if let Some(operand) = self.inherits[run] {
+                let (bytes, _, last) = &mut self.slots[operand];
+                self.alive[run] -= *bytes;
+                *last -= 1;
+            }
+        }
     }
 
     /// Bytes alive at the fullest place.
@@ -188,10 +205,13 @@ impl Scheduler {
     /// Lets a run come at a place before its own, if memory allows.
     fn come_forward(&mut self, to: usize, run: usize, most: u64) -> bool {
         let bytes = self.begins[run];
+        let inherited = self.inherits[run].map_or(0, |slot| self.slots[slot].0);
         let between = &mut self.alive[to..run];
-        let fits = between.iter().all(|&alive| alive + bytes <= most);
+        let fits = between.iter().all(|&alive| alive + bytes - inherited <= most);
         if fits {
             between.iter_mut().for_each(|alive| *alive += bytes);
+            // What it takes over ends there, and is no second storage.
+            between.iter_mut().take(1).for_each(|alive| *alive -= inherited);
         }
         fits
     }

@@ -78,6 +78,26 @@ void logsum_add(inout LogSum acc, uint c, uint n, vec4 v) {
     acc.m = m;
 }
 
+// Quads that are loaded at once where rows are long: one after the other, each load would wait for the exponentials of the last.
+const uint TOGETHER = 4u;
+
+// The same for TOGETHER quads, the last of which is quad c and the greatest.
+void logsum_add_all(inout LogSum acc, uint c, uint n, vec4 v[TOGETHER]) {
+    bvec4 inside = lessThan(uvec4(4u * c) + uvec4(0u, 1u, 2u, 3u), uvec4(n));
+    vec4 last = mix(vec4(LOWEST), v[TOGETHER - 1u], inside);
+    vec4 greatest = last;
+    for (uint i = 0u; i < TOGETHER - 1u; i++) {
+        greatest = max(greatest, v[i]);
+    }
+    float m = max(acc.m, max4(greatest));
+    vec4 sums = mix(vec4(0.0), exp(last - m), inside);
+    for (uint i = 0u; i < TOGETHER - 1u; i++) {
+        sums += exp(v[i] - m);
+    }
+    acc.s = acc.s * exp(acc.m - m) + sum4(sums);
+    acc.m = m;
+}
+
 // Joins the invocations of the row.
 LogSum logsum_join(LogSum acc) {
     float m = rows_max(acc.m);

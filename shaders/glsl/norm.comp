@@ -36,18 +36,17 @@ const uint QUADS = (D_n0 + 3u) / 4u;
 void main() {
     Position p = rows_position();
     uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
-    float squares = 0.0;
 #ifdef BACK
-    float products = 0.0;
+    vec2 sums = vec2(0.0);
     for (uint c = rows_column(); c < quads; c += COLUMNS) {
         vec4 x = operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3));
-        squares += dot(x, x);
-        products += dot(x, operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3)));
+        sums += vec2(dot(x, x), dot(x, operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3))));
     }
-    squares = rows_sum(squares);
-    products = rows_sum(products);
-    float factor = products / (squares + EPS * float(D_n0));
+    sums = rows_sum2(sums);
+    float squares = sums.x;
+    float factor = sums.y / (squares + EPS * float(D_n0));
 #else
+    float squares = 0.0;
     for (uint c = rows_column(); c < quads; c += COLUMNS) {
         vec4 x = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
         squares += dot(x, x);

@@ -8,6 +8,7 @@ const uint COLUMNS = gl_WorkGroupSize.x / TILE_ROWS;
 const float LOWEST = -3.4028235e38;
 
 shared float rows_partial[gl_WorkGroupSize.x];
+shared vec2 rows_partial2[gl_WorkGroupSize.x];
 
 // Column of this invocation: the first quad it takes.
 uint rows_column() {
@@ -35,19 +36,20 @@ float rows_sum(float v) {
     return total;
 }
 
-float rows_max(float v) {
+// Two sums for the barriers of one.
+vec2 rows_sum2(vec2 v) {
     uint self = gl_LocalInvocationID.x;
-    rows_partial[self] = v;
+    rows_partial2[self] = v;
     barrier();
     for (uint step = COLUMNS / 2u; step > 0u; step /= 2u) {
         if (rows_column() < step) {
-            rows_partial[self] = max(rows_partial[self], rows_partial[self + step * TILE_ROWS]);
+            rows_partial2[self] += rows_partial2[self + step * TILE_ROWS];
         }
         barrier();
     }
-    float greatest = rows_partial[self % TILE_ROWS];
+    vec2 total = rows_partial2[self % TILE_ROWS];
     barrier();
-    return greatest;
+    return total;
 }
 
 float sum4(vec4 v) {
@@ -98,8 +100,21 @@ void logsum_add_all(inout LogSum acc, uint c, uint n, vec4 v[TOGETHER]) {
     acc.m = m;
 }
 
-// Joins the invocations of the row.
+// Joins the invocations of the row: maxima and sums meet in one tree.
 LogSum logsum_join(LogSum acc) {
-    float m = rows_max(acc.m);
-    return LogSum(m, rows_sum(acc.s * exp(acc.m - m)));
+    uint self = gl_LocalInvocationID.x;
+    rows_partial2[self] = vec2(acc.m, acc.s);
+    barrier();
+    for (uint step = COLUMNS / 2u; step > 0u; step /= 2u) {
+        if (rows_column() < step) {
+            vec2 own = rows_partial2[self];
+            vec2 other = rows_partial2[self + step * TILE_ROWS];
+            float m = max(own.x, other.x);
+            rows_partial2[self] = vec2(m, own.y * exp(own.x - m) + other.y * exp(other.x - m));
+        }
+        barrier();
+    }
+    vec2 total = rows_partial2[self % TILE_ROWS];
+    barrier();
+    return LogSum(total.x, total.y);
 }

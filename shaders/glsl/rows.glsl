@@ -5,6 +5,16 @@
 
 const uint COLUMNS = gl_WorkGroupSize.x / TILE_ROWS;
 
+// Quads of its row that an invocation keeps in registers from one sweep to the next; 0 where those are more than it has room for, and
+// are loaded again.
+layout(constant_id = 9) const uint KEPT = 0u;
+const uint ROOM = 4u;
+
+// A sweep over the quads c of the row that are an invocation's own, of which c is number n. Where it keeps them their number is a constant, so
+// that they have registers of their own; then some may be at `end` or behind it.
+#define ROWS_SWEEP(n, c, end) \
+    for (uint n = 0u, c = rows_column(); KEPT > 0u ? n < KEPT : c < (end); n++, c += COLUMNS)
+
 const float LOWEST = -3.4028235e38;
 
 shared float rows_partial[gl_WorkGroupSize.x];

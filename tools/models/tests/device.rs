@@ -6,7 +6,7 @@ use common::bounds::eval_with_bounds;
 use common::{TRAININGS, externals, options, train_contents};
 use fblayout::device::Preset;
 use fblayout::graph::{ValueId, decode, encode};
-use fblayout::plan::{PlanOptions, Policy, Selector, Replaced, StorageChoice, replace_attention};
+use fblayout::plan::{PlanOptions, Policy, Replaced, Selector, StorageChoice, replace_attention};
 use fblayout_models::{Config, MODELS, Training, train_graph};
 use fblayout_spirv_tests::{Device, VulkanDevice};
 

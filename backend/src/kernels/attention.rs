@@ -164,8 +164,9 @@ impl Schedule {
         let blocks = size.rows().div_ceil(by.rows().into());
         let workgroups = blocks * u64::from(size.groups) * u64::from(size.batches);
         let all = size.keys.div_ceil(by.tile());
+        let alone = processor && matches!(by, By::Invocations { .. });
         let invocations = workgroups * u64::from(by.invocations());
-        let parts = if processor { 1 } else { Self::parts(size, invocations, all) };
+        let parts = if alone { 1 } else { Self::parts(size, invocations, all) };
         let tiles = all.div_ceil(parts);
         let parts = all.div_ceil(tiles);
         let parts = if parts > 1 || size.joined { parts } else { 0 };

@@ -176,6 +176,9 @@ pub enum Error {
     },
 }
 
+/// Queries from which an H200 is quicker with attention in one sweep: with 128 two layers take a twentieth longer, with 512 a tenth less.
+const UNITS_FROM: u32 = 256;
+
 /// What was replaced in a graph before it was planned, and what was not.
 #[derive(Default)]
 struct Replaced {
@@ -388,7 +391,7 @@ impl Engine {
         }
         let scope = match attention {
             AttentionChoice::Unfused => None,
-            AttentionChoice::Auto => Some(AttentionScope::ByUnits),
+            AttentionChoice::Auto => Some(AttentionScope::ByUnits(UNITS_FROM)),
             AttentionChoice::Fused => Some(AttentionScope::All),
         };
         if let Some(scope) = scope {

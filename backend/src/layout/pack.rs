@@ -119,11 +119,13 @@ impl Layout {
         while done < len {
             let base: usize = rows.iter().zip(&index).map(|(table, &i)| table[i]).sum();
             let end = columns.len().min(column + len - done);
+            let mut whole = run - column % run;
             while column < end {
-                let here = (run - column % run).min(end - column);
+                let here = whole.min(end - column);
                 visit(done, base + columns[column], here);
                 done += here;
                 column += here;
+                whole = run;
             }
             column = 0;
             for (i, table) in index.iter_mut().zip(rows) {

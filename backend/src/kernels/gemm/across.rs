@@ -35,8 +35,9 @@ const CORES: u64 = 128;
 /// Invocations of a workgroup at most.
 const MOST_INVOCATIONS: u32 = 256;
 
-/// Invocations that share the rows of a of a product with a vector.
+/// Invocations that share the rows of a of a product with a vector: at least, and so many that all workgroups have this many.
 const DECODE_LANES: u32 = 64;
+const DECODE_INVOCATIONS: u32 = 128 << 10;
 
 /// Invocations along k from which parts of it pay.
 const LANES_OF_PARTS: u32 = 64;
@@ -114,6 +115,12 @@ fn is_decode(size: &Size) -> bool {
     size.a_along_k && size.n == 1 && size.halves.is_none()
 }
 
+/// Invocations along k of such a workgroup: the fewer rows there are, the more.
+fn decode_lanes(size: &Size) -> u32 {
+    let workgroups = size.quads_m.max(1);
+    (DECODE_INVOCATIONS / workgroups).max(1).next_power_of_two().clamp(DECODE_LANES, MOST_INVOCATIONS)
+}
+
 /// The tile that takes least time.
 pub(super) fn by_time(size: &Size, limits: &Limits) -> Option<AcrossTile> {
     let powers = |most: u32| (0..=most.max(1).ilog2()).map(|log| 1 << log);
@@ -134,7 +141,7 @@ pub(super) fn by_time(size: &Size, limits: &Limits) -> Option<AcrossTile> {
                 let along_n = if size.b_along_k { 1 } else { tiles_n };
                 for lanes_n in powers(along_n).filter(|&lanes| lanes >= least_n) {
                     for lanes_k in powers((MOST_INVOCATIONS / (lanes_m * lanes_n)).min(steps)) {
-                        let by_rows = lanes_k == steps.min(DECODE_LANES) && (lanes_m == 1 || lanes_k == steps);
+                        let by_rows = lanes_k == steps.min(decode_lanes(size)) && (lanes_m == 1 || lanes_k == steps);
                         if decode && !by_rows {
                             continue;
                         }

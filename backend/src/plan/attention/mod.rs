@@ -23,8 +23,9 @@ use find::{Index, Trained};
 pub enum AttentionScope {
     /// All that a device can compute in one sweep.
     All,
-    /// Only what matrix units compute: by invocations alone a sweep takes longer than the products that it replaces.
-    ByUnits,
+    /// Only what matrix units compute, for so many queries or more: by invocations alone, or for few, a sweep takes longer than the
+    /// products that it replaces.
+    ByUnits(u32),
 }
 
 /// What became of the attention of a graph.
@@ -67,9 +68,14 @@ pub fn replace_attention<'g>(graph: &'g Graph, limits: &Limits, scope: Attention
 }
 
 fn replace(edit: &mut Edit<'_>, found: &Trained, limits: &Limits, scope: AttentionScope) -> Result<(), String> {
-    let [size, ..] = found.q.shape;
-    if scope == AttentionScope::ByUnits && !kernels::trains_attention_by_units(size, limits) {
-        return Err(format!("no matrix units take rows of {size} elements here"));
+    let [size, queries, ..] = found.q.shape;
+    if let AttentionScope::ByUnits(least) = scope {
+        if !kernels::trains_attention_by_units(size, limits) {
+            return Err(format!("no matrix units take rows of {size} elements here"));
+        }
+        if queries < least {
+            return Err(format!("{queries} queries are fewer than {least}"));
+        }
     }
     kernels::trains_attention(size, found.mask.is_some(), limits).map_err(|refusal| refusal.to_string())?;
     let results: Vec<usize> = found.results().collect();

@@ -191,7 +191,7 @@ fn attention_is_replaced_where_units_compute_it() {
     let unit = MatrixUnit { factors: MatrixType::F16, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
     let gpu = Limits { subgroup_size: 32, matrix_units: vec![unit], ..Limits::for_tests() };
     let scene = scene(Size { size: 64, ..SMALL });
-    let (graph, report) = replace_attention(&scene.graph, &gpu, AttentionScope::ByUnits);
+    let (graph, report) = replace_attention(&scene.graph, &gpu, AttentionScope::ByUnits(1));
     assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]));
     let planned = plan(&graph, &gpu, PlanOptions::default(), &Exact).unwrap();
     let by_units = |name: &str| planned.steps.iter().any(|step| step.shader == name);
@@ -204,7 +204,7 @@ fn attention_is_replaced_where_units_compute_it() {
         Limits { max_shared_memory: 4096, ..gpu.clone() },
     ];
     for limits in others {
-        let (replaced, report) = replace_attention(&scene.graph, &limits, AttentionScope::ByUnits);
+        let (replaced, report) = replace_attention(&scene.graph, &limits, AttentionScope::ByUnits(1));
         assert!(report.replaced == 0 && *replaced == scene.graph, "{limits:?}");
         assert_eq!(report.refused, ["weights: no matrix units take rows of 64 elements here"]);
     }

@@ -331,6 +331,7 @@ impl Engine {
         let which = match attention {
             _ if policy != Policy::Full => None,
             AttentionChoice::Unfused => None,
+            AttentionChoice::Auto if self.limits().matrix_units.is_empty() => None,
             AttentionChoice::Auto => Some(Replaced::ByUnits),
             AttentionChoice::Fused => Some(Replaced::All),
         };

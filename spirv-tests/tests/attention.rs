@@ -6,8 +6,8 @@ use fblayout::graph::{Array, Family, Form, Op, decode};
 use fblayout::plan::{PlanOptions, StorageChoice, UpperBound, plan};
 use fblayout_spirv_tests::{Case, Device, STORAGES, VulkanDevice, cases, check_all, tolerance};
 
-fn device(storage: StorageChoice) -> VulkanDevice {
-    let clamp = LimitsClamp::parse(r#"{"products": {"schedule": "matrix"}}"#).expect("a clamp");
+fn device(storage: StorageChoice, more: &str) -> VulkanDevice {
+    let clamp = LimitsClamp::parse(&format!(r#"{{"products": {{"schedule": "matrix"}}{more}}}"#)).expect("a clamp");
     let options = PlanOptions { storage, ..PlanOptions::default() };
     let device = VulkanDevice::open_with(options, Some(clamp)).expect("a Vulkan device");
     assert!(!device.engine().limits().matrix_units.is_empty(), "the device has no matrix units");
@@ -22,8 +22,8 @@ fn is_for_units(case: &Case) -> bool {
     plain && !others.iter().any(|part| case.name.contains(part))
 }
 
-fn assert_cases(storage: StorageChoice, cases: &[Case]) {
-    let device = device(storage);
+fn assert_cases(storage: StorageChoice, cases: &[Case], more: &str) {
+    let device = device(storage, more);
     let limits = device.engine().limits();
     let by_units = |case: &&Case| {
         let plan = plan(&case.graph, limits, device.options(), &UpperBound(limits)).expect("a plan");
@@ -47,8 +47,17 @@ fn attention_by_matrix_units() {
     let (even, odd): (Vec<_>, Vec<_>) = all().into_iter().enumerate().partition(|(i, _)| i % 2 == 0);
     for (storage, cases) in STORAGES.into_iter().zip([even, odd]) {
         let cases: Vec<Case> = cases.into_iter().map(|(_, case)| case).collect();
-        assert_cases(storage, &cases);
+        assert_cases(storage, &cases, "");
     }
+}
+
+/// Gradients in workgroups of fewer rows.
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn attention_by_matrix_units_in_little_memory() {
+    let gradients = |case: &Case| case.name.contains("BACK") && case.name.contains("masked: 33 queries");
+    let cases: Vec<Case> = all().into_iter().filter(gradients).collect();
+    assert_cases(STORAGES[0], &cases, r#", "max_shared_memory": 10240"#);
 }
 
 /// What a case gives, and what it may be off by.
@@ -103,7 +112,7 @@ fn values_and_their_gradient_are_adjoint() {
 #[test]
 #[ignore = "needs a device with matrix units"]
 fn values_and_their_gradient_are_adjoint_by_matrix_units() {
-    let device = device(STORAGES[0]);
+    let device = device(STORAGES[0], "");
     assert_adjoint(&device, "masked: 33 queries");
     device.assert_valid();
 }

@@ -30,11 +30,11 @@ impl Reference {
 
     /// Runs a node; what it rounded factors to.
     fn step(&self, node: &Node, graph: &Graph, contents: &mut Contents) -> Option<MatrixType> {
-        let last = node.inputs.len() - 1;
+        let count = node.inputs.len();
         // Masks, sinks and what an attention leaves for its gradients are no factors; `dy y` is summed as it is.
         let is_factor: fn(usize, usize) -> bool = match node.op {
             Op::FlashAttn(_) | Op::FlashAttnBackQ(_) => |i, _| i < 3,
-            Op::FlashAttnBackKv(_) => |i, last| i < 3 || i == last,
+            Op::FlashAttnBackKv(_) => |i, count| i < 3 || i + 1 == count,
             _ => |_, _| true,
         };
         let by_units = [Op::MulMat, Op::OutProd].contains(&node.op) || node.op.row().family == Family::Attention;
@@ -42,7 +42,7 @@ impl Reference {
         match factors {
             Some(factors) => {
                 let mut inputs = node.shown(contents);
-                let of_products = inputs.iter_mut().enumerate().filter(|(i, _)| is_factor(*i, last));
+                let of_products = inputs.iter_mut().enumerate().filter(|(i, _)| is_factor(*i, count));
                 of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x)));
                 let held = oracle(&node.op, &inputs, graph.values[node.output.index()].shape);
                 contents.extend(node.written().iter().copied().zip(held));

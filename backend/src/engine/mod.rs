@@ -391,6 +391,7 @@ impl Engine {
         }
         let scope = match attention {
             AttentionChoice::Unfused => None,
+            AttentionChoice::Auto if self.limits().matrix_units.is_empty() => None,
             AttentionChoice::Auto => Some(AttentionScope::ByUnits(UNITS_FROM)),
             AttentionChoice::Fused => Some(AttentionScope::All),
         };

@@ -27,6 +27,9 @@ const MAX_OPERANDS: usize = 8;
 /// Invocations of a workgroup where they do not meet.
 const TEXEL_GROUP: u32 = 64;
 
+/// The same where a GPU has more texels to go over than it has room for: starting a workgroup costs about as much as a texel.
+const LARGE_TEXEL_GROUP: u32 = 256;
+
 /// Invocations of a workgroup that shares rows.
 const ROW_GROUP: u32 = 256;
 
@@ -142,10 +145,10 @@ impl<'a> Builder<'a> {
 
     /// One invocation per texel of the padded box of `over`.
     pub(super) fn texels(self, over: &Operand) -> Result<Dispatch, Refusal> {
-        let size = TEXEL_GROUP.min(self.limits.largest_group());
         let extents = self.texel_box(over);
         let tile = tile(over, extents);
         let texels: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        let size = self.texel_group(texels);
         let groups = texels.div_ceil(size.into());
         self.grid(&tile, extents).finish(size, groups)
     }
@@ -162,8 +165,8 @@ impl<'a> Builder<'a> {
 
     /// One invocation per position of a box, axis 0 in whatever the shader counts.
     pub(super) fn positions(self, extents: Shape) -> Result<Dispatch, Refusal> {
-        let size = TEXEL_GROUP.min(self.limits.largest_group());
         let positions: u64 = extents.iter().map(|&n| u64::from(n)).product();
+        let size = self.texel_group(positions);
         self.grid(&Tile { axis: 1, rows: 1 }, extents).finish(size, positions.div_ceil(size.into()))
     }
 
@@ -175,14 +178,15 @@ impl<'a> Builder<'a> {
         let groups = rows / u64::from(tile.rows);
         let size = self.row_group(tile.rows, elements, groups);
         let own = extents[0].div_ceil(size / tile.rows);
-        let this = if own <= MOST_KEPT && self.keeps() { self.set(KEPT, own) } else { self };
-        this.grid(&tile, extents).finish(size, groups)
+        self.keeping(own).grid(&tile, extents).finish(size, groups)
     }
 
-    /// Whether the shader keeps quads from one sweep to the next. A rotation loads the other half of a pair, which may be another's.
-    fn keeps(&self) -> bool {
-        fblayout_shaders::get(self.shader).is_some_and(|found| found.constants.contains(&KEPT))
-            && !self.shader.ends_with("_rotated")
+    /// Says how many quads of a row an invocation keeps from one sweep to the next, where the shader asks: all of its own, if they are few. A
+    /// rotation loads the other half of a pair, which may be another invocation's.
+    fn keeping(self, own: u32) -> Self {
+        let asks = fblayout_shaders::get(self.shader).is_some_and(|found| found.constants.contains(&KEPT));
+        let keeps = own <= MOST_KEPT && !self.shader.ends_with("_rotated");
+        if asks { self.set(KEPT, if keeps { own } else { 0 }) } else { self }
     }
 
     /// One workgroup per texel of the rank-1 `output`, whose elements are each the result of a row.
@@ -228,6 +232,12 @@ impl<'a> Builder<'a> {
             return Err(Refusal::of_size(rule));
         }
         Ok(self.made(groups))
+    }
+
+    /// Invocations of a workgroup that goes over so many texels with others, one each.
+    fn texel_group(&self, texels: u64) -> u32 {
+        let large = self.limits.subgroup_size > PROCESSOR_SUBGROUP && texels >= GPU_ROOM;
+        if large { LARGE_TEXEL_GROUP } else { TEXEL_GROUP }.min(self.limits.largest_group())
     }
 
     /// Invocations of a workgroup of `rows` rows, one of `groups`: a power of two for each row, no more than it has quads.

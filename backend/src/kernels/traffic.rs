@@ -452,7 +452,7 @@ impl Grid<'_> {
 
     /// How often operand `p` is loaded: once where an invocation keeps what it has of a row.
     fn sweeps(&self, p: usize) -> u64 {
-        if constant(self.constants, KEPT).is_some() { 1 } else { self.passes(p) }
+        if constant(self.constants, KEPT).is_some_and(|kept| kept > 0) { 1 } else { self.passes(p) }
     }
 
     /// How often it is gone through: rows are reduced first and written then; all ids are searched by every workgroup.

@@ -46,7 +46,7 @@ impl std::str::FromStr for HeadChoice {
 }
 
 /// Bytes of logits that a chunk may have, where it has enough tokens by then.
-const LOGITS: u64 = 32 << 20;
+const LOGITS: u64 = 64 << 20;
 
 /// Tokens that a chunk has at least: so many that its products take longer than reading the head's matrix, which every chunk does again.
 const TOKENS: u32 = 64;
@@ -103,6 +103,9 @@ pub fn chunk_head<'g>(graph: &'g Graph, limits: &Limits, choice: HeadChoice) -> 
         let found = if is_head { index.head(at) } else { index.gradient(at) };
         let chunked = match found {
             Ok(None) => continue,
+            Ok(Some(found)) if found.gone().iter().any(|&at| edit.is_gone(at)) => {
+                Err("what it is made of is moved for another head".to_owned())
+            }
             Ok(Some(found)) => match tokens(&found, limits, choice) {
                 Some(tokens) => in_chunks(&mut edit, &found, tokens).map(|()| tokens),
                 None => continue,

@@ -272,12 +272,13 @@ fn chunks_suit_vocabulary_and_device() {
     };
     let [plain, with_units] = [vec![], vec![UNIT]].map(|matrix_units| Limits { matrix_units, ..Limits::for_tests() });
     let table = [
-        (&plain, 128_256, 512, false, Some(64)),
-        (&plain, 128_256, 500, false, Some(64)),
-        (&plain, 128_256, 100, false, Some(64)),
-        (&plain, 128_256, 64, false, None),
+        (&plain, 128_256, 512, false, Some(128)),
+        (&plain, 128_256, 500, false, Some(128)),
+        (&plain, 128_256, 150, false, Some(80)),
+        (&plain, 128_256, 128, false, None),
+        (&plain, 151_936, 128, false, Some(64)),
         (&plain, 262_144, 512, false, Some(64)),
-        (&plain, 49_152, 512, false, Some(128)),
+        (&plain, 49_152, 512, false, Some(256)),
         (&plain, 128_256, 512, true, Some(256)),
         (&plain, 1000, 4096, false, None),
         (&with_units, 128_256, 512, false, Some(128)),

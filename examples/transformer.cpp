@@ -113,10 +113,10 @@ int learn(const char *plan_path) {
     fbl_engine *engine;
     must(fbl_engine_create(nullptr, &engine));
     std::unique_ptr<fbl_engine, Free<fbl_engine_destroy>> engine_owner(engine);
-    fbl_graph *graphhandle;
-    must(fbl_graphcreate(engine.get(), &graphhandle));
-    Graph graph(graphhandle);
-    Builder b(graph);
+    fbl_graph *graph;
+    must(fbl_graph_create(engine, &graph));
+    std::unique_ptr<fbl_graph, Free<fbl_graph_destroy>> graph_owner(graph);
+    Builder b{graph};
     auto ids = b.input("ids", FBL_I32, tokens), positions = b.input("positions", FBL_I32, tokens);
     auto mask = b.input("mask", FBL_F32, tokens, tokens), labels = b.input("labels", FBL_F32, classes, tokens);
     auto table = b.weight("embedding", WIDTH, classes, 1);

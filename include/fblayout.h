@@ -221,7 +221,7 @@ typedef struct fbl_trainer fbl_trainer;
 typedef int32_t fbl_status;
 
 // What the log calls: `level` is one of `FBL_LOG_*`, `message` is UTF-8 of `length` bytes and ends with NUL; it is valid during the call.
-// It comes from any thread, also from several at once, and must not call the library.
+// It comes from any thread, also from several at once, and must neither call the library nor throw.
 typedef void (*fbl_log_callback)(uint32_t level, const char *message, size_t length, void *user);
 
 // What a device says of itself.
@@ -336,7 +336,7 @@ typedef struct fbl_train_options {
   fbl_tensor loss;
   // Logits {classes, rows} by which accuracy is counted; 0: it is not.
   fbl_tensor logits;
-  // Labels of the same shape; a row of zeros does not count.
+  // Labels of the same shape.
   fbl_tensor labels;
   // Adapters, of which the first that names a weight counts. Without any, the graph's parameters are trained.
   const struct fbl_adapter *adapters;
@@ -366,7 +366,7 @@ typedef struct fbl_outcome {
   size_t struct_size;
   // Steps taken until now, those of a checkpoint included.
   uint64_t step;
-  // Rows with a label.
+  // Rows of labels.
   uint64_t rows;
   // Rows whose greatest logit is where their greatest label is.
   uint64_t right;
@@ -614,8 +614,6 @@ FBL_API void fbl_graph_destroy(struct fbl_graph *graph);
 // Declares an extent that may change after compilation (`fbl_program_resize`), such as the number of tokens, with its value of now. Shapes
 // and views take `*extent` where they take a number.
 //
-// One thread at a time.
-//
 // Errors: FBL_ERR_INVALID_ARGUMENT where `value` is 0.
 //
 // Contract:
@@ -629,8 +627,6 @@ fbl_status fbl_graph_extent(struct fbl_graph *graph,
 // Adds a tensor that exists outside the graph: data, a frozen weight, a cache. Its content is zero in a new program, until it is uploaded.
 //
 // `shape` are extents of the four axes, `type` one of FBL_F32, FBL_Q4_K and so on; `name` is for people, adapters and `fbl_graph_find`.
-//
-// One thread at a time.
 //
 // Errors: FBL_ERR_INVALID_ARGUMENT for an unknown type, an extent of 0, or a row that is no whole number of the type's blocks.
 //
@@ -658,8 +654,6 @@ fbl_status fbl_parameter(struct fbl_graph *graph,
 // "name=value" with spaces between, such as "n_dims=64 mode=neox", or NULL. Numbers have a point, whatever the locale; lists have commas. They stay as they are when extents change.
 //
 // `inputs` are `count` tensors in the op's order, each of which may be a view. `*result` is the tensor computed.
-//
-// One thread at a time.
 //
 // Errors: FBL_ERR_INVALID_ARGUMENT for an unknown op or attribute, FBL_ERR_GRAPH where shapes or types break the op's rule, which the
 // message tells.
@@ -901,8 +895,9 @@ fbl_status fbl_attention(struct fbl_graph *graph,
 // `graph` is a graph, `result` points to an fbl_tensor.
 FBL_API fbl_status fbl_get_rows(struct fbl_graph *graph, fbl_tensor table, fbl_tensor ids, fbl_tensor *result);
 
-// CROSS_ENTROPY_LOSS: F32 `logits` and `labels` {classes, rows}, labels being probabilities -> one element, the mean over rows of
-// `-sum(labels * log_softmax(logits))`.
+// CROSS_ENTROPY_LOSS: F32 `logits` and `labels` {classes, rows} -> one element, the mean over rows of
+// `-sum(labels * log_softmax(logits))`. Each row of labels sums to 1, which the gradient takes for granted: rows without a label are left
+// out by `fbl_get_rows` before the logits.
 //
 // Contract:
 // `graph` is a graph, `result` points to an fbl_tensor.
@@ -925,7 +920,7 @@ fbl_status fbl_copy(struct fbl_graph *graph,
 
 // Compiles a graph. `options` may be NULL. The graph may change afterwards, and the program does not.
 //
-// One thread at a time with the graph. `*program` is the caller's, to be destroyed by `fbl_program_destroy`; it is NULL where the call
+// `*program` is the caller's, to be destroyed by `fbl_program_destroy`; it is NULL where the call
 // fails.
 //
 // Errors: FBL_ERR_GRAPH, FBL_ERR_UNSUPPORTED where the device cannot run it or the budget cannot be met, FBL_ERR_OUT_OF_MEMORY.
@@ -947,8 +942,6 @@ FBL_API void fbl_program_destroy(struct fbl_program *program);
 
 // Runs the program once on what its tensors hold, and returns when its outputs do.
 //
-// One thread at a time.
-//
 // Errors: FBL_ERR_DEVICE_LOST; FBL_ERR_INVALID_ARGUMENT for the program of a trainer, which `fbl_trainer_step` runs.
 //
 // Contract:
@@ -958,7 +951,7 @@ FBL_API fbl_status fbl_program_run(struct fbl_program *program);
 // Writes `size` bytes of an input or parameter, from byte `offset` of the tensor on, in the host's order (see `fbl_graph`); quantized types
 // are blocks as in GGUF files. All of a tensor at once is fastest: a part is read with what lies around it.
 //
-// One thread at a time. `data` is the caller's, and may be freed after the call.
+// `data` may be freed after the call.
 //
 // Errors: FBL_ERR_INVALID_ARGUMENT where the tensor has no memory of its own, or no such bytes.
 //
@@ -972,8 +965,6 @@ fbl_status fbl_program_upload(struct fbl_program *program,
                               size_t size);
 
 // Reads `size` bytes of an input, parameter or output, from byte `offset` of the tensor on, in the host's order.
-//
-// One thread at a time.
 //
 // Errors: FBL_ERR_INVALID_ARGUMENT where the tensor is computed and no output, or has no such bytes.
 //
@@ -989,7 +980,7 @@ fbl_status fbl_program_download(struct fbl_program *program,
 // Gives `count` declared extents other values, and plans again with what the engine's planner knows already. Inputs and parameters whose
 // shape stays keep their content; the others are zero, and so are outputs until the next run.
 //
-// One thread at a time. After an error the program is as before.
+// After an error the program is as before.
 //
 // Errors: as `fbl_compile`, and FBL_ERR_INVALID_ARGUMENT for an extent that its graph did not declare, or a value of 0.
 //
@@ -1034,7 +1025,7 @@ fbl_status fbl_program_plan(const struct fbl_program *program,
 // Compiles a training step of a graph: its nodes, the gradients of what is trained, and an optimizer's step for each. Weights and data
 // are uploaded to its program (`fbl_trainer_program`); adapters are filled already, parameters are zero.
 //
-// One thread at a time with the graph, which stays as it is. `*trainer` is the caller's, to be destroyed by `fbl_trainer_destroy`; it is
+// The graph stays as it is. `*trainer` is the caller's, to be destroyed by `fbl_trainer_destroy`; it is
 // NULL where the call fails.
 //
 // Errors: as `fbl_compile`; FBL_ERR_INVALID_ARGUMENT where there is nothing to train, or no product has a weight that an adapter names;
@@ -1066,8 +1057,6 @@ FBL_API fbl_status fbl_trainer_program(struct fbl_trainer *trainer, struct fbl_p
 
 // Step size and weight decay, from the next step on.
 //
-// One thread at a time.
-//
 // Errors: FBL_ERR_INVALID_ARGUMENT where one is negative or no number.
 //
 // Contract:
@@ -1076,8 +1065,6 @@ FBL_API fbl_status fbl_trainer_set_pace(struct fbl_trainer *trainer, float learn
 
 // One step on what the inputs hold: loss, gradients, new weights. FBL_STOPPED, without a step, where `fbl_trainer_stop` was called since
 // the last one.
-//
-// One thread at a time.
 //
 // Errors: FBL_ERR_DEVICE_LOST.
 //
@@ -1088,8 +1075,6 @@ fbl_status fbl_trainer_step(struct fbl_trainer *trainer,
                             struct fbl_outcome *outcome);
 
 // Loss and accuracy on what the inputs hold, without a step. The first call, and the first after other extents, compiles.
-//
-// One thread at a time.
 //
 // Contract:
 // As `fbl_trainer_step`.
@@ -1108,8 +1093,6 @@ FBL_API fbl_status fbl_trainer_stop(const struct fbl_trainer *trainer);
 // Writes what is trained, the optimizer's moments and the number of steps to a safetensors file. The file is replaced at once: whoever
 // reads it finds the old one or the new. Tensors are F32 under their names ("WEIGHT.lora_a", "WEIGHT.lora_b", moments ".m", ".v" behind).
 //
-// One thread at a time.
-//
 // Errors: FBL_ERR_FILE.
 //
 // Contract:
@@ -1119,8 +1102,6 @@ fbl_status fbl_trainer_save(struct fbl_trainer *trainer,
                             const char *path);
 
 // Goes on from a file of `fbl_trainer_save`. The step size is not in it.
-//
-// One thread at a time.
 //
 // Errors: FBL_ERR_FILE where it cannot be read, or is of another optimizer, other weights or other shapes; then nothing changes.
 //

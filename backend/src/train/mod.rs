@@ -22,7 +22,7 @@ pub struct Training {
     /// What is minimised: one F32 element.
     pub loss: TensorId,
     /// Logits `[classes, rows]` and labels of the same shape, by which accuracy is counted: a row is right where both are greatest at
-    /// one place. Rows of labels that sum to zero do not count.
+    /// one place.
     pub predictions: Option<[TensorId; 2]>,
     /// Pairs beside weights, which are trained instead of the recipe's parameters; those are trained where there are no adapters.
     pub adapters: Vec<Adapter>,
@@ -41,7 +41,7 @@ pub struct Outcome {
     pub loss: f32,
     /// Rows predicted right.
     pub right: u64,
-    /// Rows with a label.
+    /// Rows of labels.
     pub rows: u64,
 }
 
@@ -54,9 +54,9 @@ struct Trained {
     moments: Vec<(&'static str, TensorId)>,
 }
 
-/// Where predictions are kept: places of the greatest logits and labels, sums of labels.
+/// Where predictions are kept: places of the greatest logits, and of the greatest labels.
 #[derive(Clone, Copy, Debug)]
-struct Predictions([TensorId; 3]);
+struct Predictions([TensorId; 2]);
 
 /// A training run.
 pub struct Trainer {
@@ -224,17 +224,15 @@ impl Trainer {
         let mut loss = [0_f32];
         session.download(self.loss, 0, bytemuck::cast_slice_mut(&mut loss))?;
         let mut outcome = Outcome { step: self.steps, loss: loss[0], ..Outcome::default() };
-        if let Some(Predictions([found, wanted, sums])) = self.predictions {
-            let words = |id: TensorId| -> Result<Vec<u32>, Error> {
-                let mut words = vec![0_u32; session.recipe().desc(id)?.bytes() as usize / 4];
-                session.download(id, 0, bytemuck::cast_slice_mut(&mut words))?;
-                Ok(words)
+        if let Some(Predictions([found, wanted])) = self.predictions {
+            let places = |id: TensorId| -> Result<Vec<u32>, Error> {
+                let mut places = vec![0_u32; session.recipe().desc(id)?.bytes() as usize / 4];
+                session.download(id, 0, bytemuck::cast_slice_mut(&mut places))?;
+                Ok(places)
             };
-            let (found, wanted, sums) = (words(found)?, words(wanted)?, words(sums)?);
-            let labelled = |row: &usize| f32::from_bits(sums[*row]) != 0.0;
-            let rows = (0..sums.len()).filter(labelled);
-            outcome.rows = rows.clone().count() as u64;
-            outcome.right = rows.filter(|&row| found[row] == wanted[row]).count() as u64;
+            let (found, wanted) = (places(found)?, places(wanted)?);
+            outcome.rows = wanted.len() as u64;
+            outcome.right = found.iter().zip(&wanted).filter(|(found, wanted)| found == wanted).count() as u64;
         }
         Ok(outcome)
     }
@@ -247,10 +245,9 @@ fn predictions(recipe: &mut Recipe, [logits, labels]: [TensorId; 2]) -> Result<P
         let rule = format!("are {:?} and {:?}, must be of one shape [classes, rows]", shapes[0], shapes[1]);
         return Err(RecipeError::Rule { what: "logits and labels".into(), rule });
     }
-    let kept = [(Op::ArgMax, logits), (Op::ArgMax, labels), (Op::SumRows, labels)];
-    let mut ids = [logits; 3];
-    for (id, (op, of)) in ids.iter_mut().zip(kept) {
-        *id = recipe.node(op, &[of], None)?;
+    let mut ids = [logits, labels];
+    for id in &mut ids {
+        *id = recipe.node(Op::ArgMax, &[*id], None)?;
         recipe.keep(*id)?;
     }
     Ok(Predictions(ids))

@@ -157,8 +157,6 @@ pub unsafe extern "C" fn fbl_graph_destroy(graph: *mut fbl_graph) {
 /// Declares an extent that may change after compilation (`fbl_program_resize`), such as the number of tokens, with its value of now. Shapes
 /// and views take `*extent` where they take a number.
 ///
-/// One thread at a time.
-///
 /// Errors: FBL_ERR_INVALID_ARGUMENT where `value` is 0.
 ///
 /// # Safety
@@ -183,8 +181,6 @@ pub unsafe extern "C" fn fbl_graph_extent(
 /// Adds a tensor that exists outside the graph: data, a frozen weight, a cache. Its content is zero in a new program, until it is uploaded.
 ///
 /// `shape` are extents of the four axes, `type` one of FBL_F32, FBL_Q4_K and so on; `name` is for people, adapters and `fbl_graph_find`.
-///
-/// One thread at a time.
 ///
 /// Errors: FBL_ERR_INVALID_ARGUMENT for an unknown type, an extent of 0, or a row that is no whole number of the type's blocks.
 ///
@@ -242,8 +238,6 @@ unsafe fn external(
 /// "name=value" with spaces between, such as "n_dims=64 mode=neox", or NULL. Numbers have a point, whatever the locale; lists have commas. They stay as they are when extents change.
 ///
 /// `inputs` are `count` tensors in the op's order, each of which may be a view. `*result` is the tensor computed.
-///
-/// One thread at a time.
 ///
 /// Errors: FBL_ERR_INVALID_ARGUMENT for an unknown op or attribute, FBL_ERR_GRAPH where shapes or types break the op's rule, which the
 /// message tells.

@@ -15,8 +15,10 @@ pub fn call(entry: &str, body: impl FnOnce() -> Result<fbl_status, Failure>) -> 
             let words = panic.downcast_ref::<&str>().copied();
             let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
             let message = format!("a defect of the library: {}", words.unwrap_or("no message"));
-            // A payload's destructor may itself panic; nothing worth freeing is in it.
-            std::mem::forget(panic);
+            // The destructor of any other payload may itself panic.
+            if !panic.is::<&str>() && !panic.is::<String>() {
+                std::mem::forget(panic);
+            }
             tell(entry, Failure::new(FBL_ERR_PANIC, message))
         }
     }

@@ -22,7 +22,7 @@ pub const FBL_LOG_INFO: u32 = 3;
 pub const FBL_LOG_DEBUG: u32 = 4;
 
 /// What the log calls: `level` is one of `FBL_LOG_*`, `message` is UTF-8 of `length` bytes and ends with NUL; it is valid during the call.
-/// It comes from any thread, also from several at once, and must not call the library.
+/// It comes from any thread, also from several at once, and must neither call the library nor throw.
 pub type fbl_log_callback =
     Option<unsafe extern "C" fn(level: u32, message: *const c_char, length: usize, user: *mut c_void)>;
 

@@ -192,8 +192,9 @@ pub unsafe extern "C" fn fbl_get_rows(
     unsafe { op("fbl_get_rows", graph, Op::GetRows, &[table, ids], result) }
 }
 
-/// CROSS_ENTROPY_LOSS: F32 `logits` and `labels` {classes, rows}, labels being probabilities -> one element, the mean over rows of
-/// `-sum(labels * log_softmax(logits))`.
+/// CROSS_ENTROPY_LOSS: F32 `logits` and `labels` {classes, rows} -> one element, the mean over rows of
+/// `-sum(labels * log_softmax(logits))`. Each row of labels sums to 1, which the gradient takes for granted: rows without a label are left
+/// out by `fbl_get_rows` before the logits.
 ///
 /// # Safety
 /// `graph` is a graph, `result` points to an fbl_tensor.

@@ -160,7 +160,7 @@ pub(crate) unsafe fn with_program(
 
 /// Compiles a graph. `options` may be NULL. The graph may change afterwards, and the program does not.
 ///
-/// One thread at a time with the graph. `*program` is the caller's, to be destroyed by `fbl_program_destroy`; it is NULL where the call
+/// `*program` is the caller's, to be destroyed by `fbl_program_destroy`; it is NULL where the call
 /// fails.
 ///
 /// Errors: FBL_ERR_GRAPH, FBL_ERR_UNSUPPORTED where the device cannot run it or the budget cannot be met, FBL_ERR_OUT_OF_MEMORY.
@@ -212,8 +212,6 @@ pub unsafe extern "C" fn fbl_program_destroy(program: *mut fbl_program) {
 
 /// Runs the program once on what its tensors hold, and returns when its outputs do.
 ///
-/// One thread at a time.
-///
 /// Errors: FBL_ERR_DEVICE_LOST; FBL_ERR_INVALID_ARGUMENT for the program of a trainer, which `fbl_trainer_step` runs.
 ///
 /// # Safety
@@ -235,7 +233,7 @@ pub unsafe extern "C" fn fbl_program_run(program: *mut fbl_program) -> fbl_statu
 /// Writes `size` bytes of an input or parameter, from byte `offset` of the tensor on, in the host's order (see `fbl_graph`); quantized types
 /// are blocks as in GGUF files. All of a tensor at once is fastest: a part is read with what lies around it.
 ///
-/// One thread at a time. `data` is the caller's, and may be freed after the call.
+/// `data` may be freed after the call.
 ///
 /// Errors: FBL_ERR_INVALID_ARGUMENT where the tensor has no memory of its own, or no such bytes.
 ///
@@ -259,8 +257,6 @@ pub unsafe extern "C" fn fbl_program_upload(
 }
 
 /// Reads `size` bytes of an input, parameter or output, from byte `offset` of the tensor on, in the host's order.
-///
-/// One thread at a time.
 ///
 /// Errors: FBL_ERR_INVALID_ARGUMENT where the tensor is computed and no output, or has no such bytes.
 ///
@@ -297,7 +293,7 @@ pub unsafe extern "C" fn fbl_program_download(
 /// Gives `count` declared extents other values, and plans again with what the engine's planner knows already. Inputs and parameters whose
 /// shape stays keep their content; the others are zero, and so are outputs until the next run.
 ///
-/// One thread at a time. After an error the program is as before.
+/// After an error the program is as before.
 ///
 /// Errors: as `fbl_compile`, and FBL_ERR_INVALID_ARGUMENT for an extent that its graph did not declare, or a value of 0.
 ///

@@ -52,7 +52,7 @@ pub struct fbl_train_options {
     pub loss: fbl_tensor,
     /// Logits {classes, rows} by which accuracy is counted; 0: it is not.
     pub logits: fbl_tensor,
-    /// Labels of the same shape; a row of zeros does not count.
+    /// Labels of the same shape.
     pub labels: fbl_tensor,
     /// Adapters, of which the first that names a weight counts. Without any, the graph's parameters are trained.
     pub adapters: *const fbl_adapter,
@@ -90,7 +90,7 @@ pub struct fbl_outcome {
     pub struct_size: usize,
     /// Steps taken until now, those of a checkpoint included.
     pub step: u64,
-    /// Rows with a label.
+    /// Rows of labels.
     pub rows: u64,
     /// Rows whose greatest logit is where their greatest label is.
     pub right: u64,
@@ -163,7 +163,7 @@ impl fbl_train_options {
 /// Compiles a training step of a graph: its nodes, the gradients of what is trained, and an optimizer's step for each. Weights and data
 /// are uploaded to its program (`fbl_trainer_program`); adapters are filled already, parameters are zero.
 ///
-/// One thread at a time with the graph, which stays as it is. `*trainer` is the caller's, to be destroyed by `fbl_trainer_destroy`; it is
+/// The graph stays as it is. `*trainer` is the caller's, to be destroyed by `fbl_trainer_destroy`; it is
 /// NULL where the call fails.
 ///
 /// Errors: as `fbl_compile`; FBL_ERR_INVALID_ARGUMENT where there is nothing to train, or no product has a weight that an adapter names;
@@ -266,8 +266,6 @@ pub unsafe extern "C" fn fbl_trainer_program(trainer: *mut fbl_trainer, program:
 
 /// Step size and weight decay, from the next step on.
 ///
-/// One thread at a time.
-///
 /// Errors: FBL_ERR_INVALID_ARGUMENT where one is negative or no number.
 ///
 /// # Safety
@@ -314,8 +312,6 @@ unsafe fn check(outcome: *mut fbl_outcome) -> Result<(), Failure> {
 /// One step on what the inputs hold: loss, gradients, new weights. FBL_STOPPED, without a step, where `fbl_trainer_stop` was called since
 /// the last one.
 ///
-/// One thread at a time.
-///
 /// Errors: FBL_ERR_DEVICE_LOST.
 ///
 /// # Safety
@@ -334,8 +330,6 @@ pub unsafe extern "C" fn fbl_trainer_step(trainer: *mut fbl_trainer, outcome: *m
 }
 
 /// Loss and accuracy on what the inputs hold, without a step. The first call, and the first after other extents, compiles.
-///
-/// One thread at a time.
 ///
 /// # Safety
 /// As `fbl_trainer_step`.
@@ -369,8 +363,6 @@ pub unsafe extern "C" fn fbl_trainer_stop(trainer: *const fbl_trainer) -> fbl_st
 /// Writes what is trained, the optimizer's moments and the number of steps to a safetensors file. The file is replaced at once: whoever
 /// reads it finds the old one or the new. Tensors are F32 under their names ("WEIGHT.lora_a", "WEIGHT.lora_b", moments ".m", ".v" behind).
 ///
-/// One thread at a time.
-///
 /// Errors: FBL_ERR_FILE.
 ///
 /// # Safety
@@ -387,8 +379,6 @@ pub unsafe extern "C" fn fbl_trainer_save(trainer: *mut fbl_trainer, path: *cons
 }
 
 /// Goes on from a file of `fbl_trainer_save`. The step size is not in it.
-///
-/// One thread at a time.
 ///
 /// Errors: FBL_ERR_FILE where it cannot be read, or is of another optimizer, other weights or other shapes; then nothing changes.
 ///

@@ -64,7 +64,8 @@ fn run(name: &str) {
     passes(command);
 }
 
-/// The same with the sanitizers of the compiler; what Vulkan drivers leave behind is theirs.
+/// The same with the sanitizers of the compiler; what Vulkan drivers leave behind is theirs. Without the validation layer, which leaves
+/// much behind and is gone by name when that is looked at.
 fn run_sanitized(name: &str) {
     let folder = TempDir::new().expect("a folder");
     let program = compile(&test(name), &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"], &folder);
@@ -72,6 +73,7 @@ fn run_sanitized(name: &str) {
     std::fs::write(&theirs, "leak:libvulkan\nleak:libVkLayer\nleak:dlopen\nleak:_dl_\n").expect("a file");
     let mut command = Command::new(program);
     command.arg(folder.path().join("file"));
+    command.env("FBL_VALIDATION", "off");
     command.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", theirs.display()));
     passes(command);
 }

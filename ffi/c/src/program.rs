@@ -30,8 +30,8 @@ pub struct fbl_program {
 
 /// What runs: a graph as it is, or a training step.
 pub(crate) enum Work {
-    Session(Session),
-    Trainer(Trainer),
+    Session(Box<Session>),
+    Trainer(Box<Trainer>),
 }
 
 impl Work {
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn fbl_compile(
             with_graph("fbl_compile", graph, |serial, recipe| {
                 let Compilation { engine, bound } = Compilation::read(options, shared, serial)?;
                 let session = Session::new(&engine, recipe.clone(), &bound)?;
-                let work = Arc::new(Mutex::new(Work::Session(session)));
+                let work = Arc::new(Mutex::new(Work::Session(Box::new(session))));
                 place.set(Box::into_raw(Box::new(fbl_program { shared: Arc::clone(shared), serial, work })));
                 Ok(FBL_OK)
             })

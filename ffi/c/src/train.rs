@@ -196,7 +196,7 @@ pub unsafe extern "C" fn fbl_trainer_create(
                 let mut made = Trainer::new(&engine, recipe, &training, &bound)?;
                 *made.pace() = pace;
                 let stop = Arc::clone(made.stop());
-                let work = Arc::new(Mutex::new(Work::Trainer(made)));
+                let work = Arc::new(Mutex::new(Work::Trainer(Box::new(made))));
                 let program = fbl_program { shared: Arc::clone(shared), serial, work };
                 place.set(Box::into_raw(Box::new(fbl_trainer { program, stop })));
                 Ok(FBL_OK)

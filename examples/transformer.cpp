@@ -137,7 +137,7 @@ int learn(const char *plan_path) {
     options.loss = loss;
     options.logits = logits;
     options.labels = labels;
-    options.learning_rate = 0.01f;
+    options.learning_rate = 0.004f;
     fbl_trainer *trainer;
     must(fbl_trainer_create(graph, &options, &trainer));
     std::unique_ptr<fbl_trainer, Free<fbl_trainer_destroy>> trainer_owner(trainer);
@@ -174,7 +174,7 @@ int learn(const char *plan_path) {
     FBL_INIT(outcome);
     for (int step = 0; step < 200 && outcome.accuracy < 1; step++) {
         must(fbl_trainer_step(trainer, &outcome));
-        if (step % 10 == 0 || outcome.accuracy == 1) {
+        if (step % 5 == 0 || outcome.accuracy == 1) {
             must(fbl_program_download(program, guess, 0, id.data(), id.size() * sizeof id[0]));
             std::string told = sentence.substr(0, 1);
             for (auto letter : id) told += letters[static_cast<size_t>(letter)];

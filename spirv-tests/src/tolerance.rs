@@ -84,9 +84,9 @@ pub fn tolerance(
         Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0], rounded),
         Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1], rounded),
         Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0], None),
-        Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out),
-        Op::FlashAttnBackQ(attention) => attention_back::queries(attention, inputs, out),
-        Op::FlashAttnBackKv(attention) => attention_back::keys_values(attention, inputs, out),
+        Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out, rounded),
+        Op::FlashAttnBackQ(attention) => attention_back::queries(attention, inputs, out, rounded),
+        Op::FlashAttnBackKv(attention) => attention_back::keys_values(attention, inputs, out, rounded),
         Op::Binary(kind) => binary(*kind, inputs, out),
         &Op::Scale { scale, bias } => {
             inputs[0].map(|x| 2.0 * U * ((x * f64::from(scale)).abs() + f64::from(bias).abs()))

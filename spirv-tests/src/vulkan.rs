@@ -148,6 +148,9 @@ impl Device for VulkanDevice {
 
 /// What a shader rounds the factors of products to.
 fn matrix_type(shader: &str) -> Option<MatrixType> {
+    if shader.starts_with("attention_matrix") || shader.starts_with("attention_back_matrix") {
+        return Some(MatrixType::F16);
+    }
     let rest = shader.strip_prefix("gemm_matrix")?;
     Some(if rest.starts_with("_bf16") { MatrixType::Bf16 } else { MatrixType::F16 })
 }

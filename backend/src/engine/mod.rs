@@ -16,8 +16,8 @@ use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
 use crate::plan::{
-    self, Attention, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Rewritten,
-    Selector, Size, replace_attention,
+    self, Attention, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Replaced,
+    Rewritten, Selector, Size, replace_attention,
 };
 use crate::probe;
 use crate::roofline::{self, Phase, Recorder};
@@ -47,11 +47,13 @@ pub struct EngineOptions {
 /// the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttentionChoice {
-    /// Computed as it is written.
+    /// Fused where matrix units compute it, unfused elsewhere.
     #[default]
+    Auto,
+    /// Computed as it is written.
     Unfused,
     /// Replaced by attention in one sweep wherever nobody else reads its weights: [`replace_attention`]. Scores of all pairs need no memory
-    /// then. lavapipe takes 3 to 20 times as long, an H200 a third longer for a whole step.
+    /// then. Without matrix units lavapipe takes 3 to 20 times as long, an H200 a third longer for a whole step.
     Fused,
 }
 
@@ -60,9 +62,10 @@ impl std::str::FromStr for AttentionChoice {
 
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
+            "auto" => Ok(Self::Auto),
             "fused" => Ok(Self::Fused),
             "unfused" => Ok(Self::Unfused),
-            _ => Err(format!("attention '{s}' is not one of fused, unfused")),
+            _ => Err(format!("attention '{s}' is not one of auto, fused, unfused")),
         }
     }
 }
@@ -336,9 +339,15 @@ impl Engine {
     /// The graph with its attention as the options say.
     fn with_attention<'g>(&self, graph: &'g Graph) -> (Cow<'g, Graph>, Attention) {
         let EngineOptions { plan: PlanOptions { policy, .. }, attention, .. } = self.options;
-        match attention == AttentionChoice::Fused && policy == Policy::Full {
-            true => replace_attention(graph, self.limits()),
-            false => (Cow::Borrowed(graph), Attention::default()),
+        let which = match attention {
+            _ if policy != Policy::Full => None,
+            AttentionChoice::Unfused => None,
+            AttentionChoice::Auto => Some(Replaced::ByUnits),
+            AttentionChoice::Fused => Some(Replaced::All),
+        };
+        match which {
+            Some(which) => replace_attention(graph, self.limits(), which),
+            None => (Cow::Borrowed(graph), Attention::default()),
         }
     }
 

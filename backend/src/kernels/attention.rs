@@ -1,5 +1,5 @@
-//! FLASH_ATTN_EXT: attention in one sweep over the keys, shaders `attention`, `attention_masked`, `attention_join` and
-//! `attention_join_sinks`.
+//! FLASH_ATTN_EXT: attention in one sweep over the keys, shaders `attention`, `attention_masked`, the same by matrix units as
+//! `attention_matrix*`, `attention_join` and `attention_join_sinks`.
 //!
 //! A row is a pair (query, head). Heads that share keys and values are rows of one workgroup, so that a key is read once for all
 //! of them: with one query these are all the rows there are. An invocation works for four rows; `lanes` of them share the keys
@@ -7,11 +7,14 @@
 //!
 //! Few rows leave a GPU idle: the keys are then cut into parts, whose sums a second dispatch joins in a fixed order. It also takes
 //! the sinks, which are logits like any other.
+//!
+//! Rows enough go to matrix units, where a device has them ([`Units`]).
 
+use super::attention_units::{Pass, Units};
 use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, gemm};
 use crate::device::Limits;
-use crate::graph::FlashAttn;
+use crate::graph::{FlashAttn, Form};
 
 const LANES: u32 = 3;
 const FOURS: u32 = 4;
@@ -42,6 +45,9 @@ const LEAST_TILES: u32 = 2;
 const MOST_PARTS: u32 = 64;
 const MOST_PART_BYTES: u64 = 16 << 20;
 
+/// Fewest rows that matrix units are given unasked: half of a workgroup's.
+const LEAST_ROWS: u64 = 32;
+
 /// Bytes of four rows' values, as shared memory holds them.
 const FOUR_BYTES: u64 = 16;
 
@@ -65,24 +71,27 @@ struct Size {
 /// How it is spread over invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Schedule {
-    lanes: u32,
-    fours: u32,
-    keys: u32,
-    slots: u32,
+    by: By,
     /// 0 for no second dispatch.
     parts: u32,
     tiles: u32,
 }
 
-impl Schedule {
+/// What sums products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Invocations { lanes: u32, fours: u32, keys: u32, slots: u32 },
+    Units(Units),
+}
+
+impl By {
     fn choose(size: Size, limits: &Limits) -> Result<Self, Refusal> {
         let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
         let most = GROUP.min(limits.largest_group()).max(1);
         let most = 1 << most.ilog2();
         let (least, keys) = if processor { (PROCESSOR_SUBGROUP, 1) } else { (32, 2) };
         let lanes = size.quads_v.div_ceil(FEW_SLOTS).next_power_of_two().max(least).min(most);
-        let rows = u64::from(size.queries) * u64::from(size.heads);
-        let wanted = if processor { 1 } else { rows.div_ceil(4).min((most / lanes).into()) };
+        let wanted = if processor { 1 } else { size.rows().div_ceil(4).min((most / lanes).into()) };
         // Queries, a tile's weights, and one value of each invocation.
         let of_four = FOUR_BYTES * (4 * u64::from(size.quads_k) + u64::from(lanes * keys) + u64::from(lanes));
         let fours = wanted.min(u64::from(limits.max_shared_memory) / of_four) as u32;
@@ -90,19 +99,78 @@ impl Schedule {
             let rule = format!("four rows take {of_four} bytes of shared memory, of {}", limits.max_shared_memory);
             return Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
         }
-        let workgroups = rows.div_ceil(4 * u64::from(fours)) * u64::from(size.groups) * u64::from(size.batches);
-        let tiles = size.keys.div_ceil(lanes * keys);
-        let parts = if processor { 1 } else { Self::parts(size, workgroups, tiles) };
-        let tiles = tiles.div_ceil(parts);
-        let parts = size.keys.div_ceil(lanes * keys).div_ceil(tiles);
+        Ok(Self::Invocations { lanes, fours, keys, slots: size.quads_v.div_ceil(lanes) })
+    }
+
+    /// Rows of a workgroup.
+    fn rows(&self) -> u32 {
+        match self {
+            Self::Invocations { fours, .. } => 4 * fours,
+            Self::Units(units) => units.own(),
+        }
+    }
+
+    /// Keys of a tile.
+    fn tile(&self) -> u32 {
+        match self {
+            Self::Invocations { lanes, keys, .. } => lanes * keys,
+            Self::Units(units) => units.others(),
+        }
+    }
+
+    fn invocations(&self) -> u32 {
+        match self {
+            Self::Invocations { lanes, fours, .. } => lanes * fours,
+            Self::Units(units) => units.invocations(),
+        }
+    }
+
+    fn shader(&self, mask: bool) -> &'static str {
+        match (self, mask) {
+            (Self::Invocations { .. }, false) => "attention",
+            (Self::Invocations { .. }, true) => "attention_masked",
+            (Self::Units(_), false) => "attention_matrix",
+            (Self::Units(_), true) => "attention_matrix_masked",
+        }
+    }
+}
+
+impl Size {
+    /// Rows that share keys and values.
+    fn rows(&self) -> u64 {
+        u64::from(self.queries) * u64::from(self.heads)
+    }
+
+    /// Matrix units, if a device has them, for rows enough of types that are not decoded from blocks.
+    fn units(&self, kv: [&Operand; 2], limits: &Limits) -> Option<Units> {
+        let plain = kv.iter().all(|operand| operand.dtype.form() != Form::Block);
+        let enough = limits.products.schedule.is_some() || self.rows() >= LEAST_ROWS;
+        let pass = Pass::Forward([4 * self.quads_k, 4 * self.quads_v]);
+        Units::choose(pass, limits).filter(|_| plain && enough)
+    }
+}
+
+impl Schedule {
+    fn choose(size: Size, kv: [&Operand; 2], limits: &Limits) -> Result<Self, Refusal> {
+        let by = match size.units(kv, limits) {
+            Some(units) => By::Units(units),
+            None => By::choose(size, limits)?,
+        };
+        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let blocks = size.rows().div_ceil(by.rows().into());
+        let workgroups = blocks * u64::from(size.groups) * u64::from(size.batches);
+        let all = size.keys.div_ceil(by.tile());
+        let parts = if processor { 1 } else { Self::parts(size, workgroups, all) };
+        let tiles = all.div_ceil(parts);
+        let parts = all.div_ceil(tiles);
         let parts = if parts > 1 || size.joined { parts } else { 0 };
-        Ok(Self { lanes, fours, keys, slots: size.quads_v.div_ceil(lanes), parts, tiles })
+        Ok(Self { by, parts, tiles })
     }
 
     /// Parts of so many tiles of keys that a GPU is filled.
     fn parts(size: Size, workgroups: u64, tiles: u32) -> u32 {
         let by_device = GPU_WORKGROUPS.div_ceil(workgroups.max(1)).min(MOST_PARTS.into()) as u32;
-        let rows = u64::from(size.queries) * u64::from(size.heads) * u64::from(size.groups) * u64::from(size.batches);
+        let rows = size.rows() * u64::from(size.groups) * u64::from(size.batches);
         let by_memory = MOST_PART_BYTES / (16 * rows * u64::from(size.quads_v + 1)).max(1);
         by_device.min(tiles / LEAST_TILES).min(by_memory.min(MOST_PARTS.into()) as u32).max(1)
     }
@@ -122,7 +190,7 @@ pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowere
         batches: p3,
         joined: attention.sinks,
     };
-    let mut schedule = Schedule::choose(size, call.limits)?;
+    let mut schedule = Schedule::choose(size, [&call.inputs[1], &call.inputs[2]], call.limits)?;
     if call.span.partial {
         // One part of several that pieces are, with all of the keys that it has.
         schedule = Schedule { tiles: schedule.tiles * schedule.parts.max(1), parts: 1, ..schedule };
@@ -168,21 +236,18 @@ fn sweep(
     arg: Arg,
     output: &Operand,
 ) -> Result<Dispatch, Refusal> {
-    let Schedule { lanes, fours, keys, slots, parts, tiles } = schedule;
-    let shader = if attention.mask { "attention_masked" } else { "attention" };
-    let mut builder = Builder::new(shader, call.limits);
+    let Schedule { by, parts, tiles } = schedule;
+    let mut builder = Builder::new(by.shader(attention.mask), call.limits);
     for i in 0..if attention.mask { 4 } else { 3 } {
         builder = builder.operand(Arg::Input(i), &call.inputs[i], Access::Read)?;
     }
-    let builder = builder
-        .operand(arg, output, Access::Write)?
-        .set(LANES, lanes)
-        .set(FOURS, fours)
-        .set(KEYS, keys)
-        .set(SLOTS, slots)
-        .set(PARTS, parts)
-        .set(TILES, tiles)
-        .set(HEADS, heads);
+    let builder = builder.operand(arg, output, Access::Write)?.set(PARTS, parts).set(TILES, tiles).set(HEADS, heads);
+    let builder = match by {
+        By::Invocations { lanes, fours, keys, slots } => {
+            builder.set(LANES, lanes).set(FOURS, fours).set(KEYS, keys).set(SLOTS, slots)
+        }
+        By::Units(units) => units.set(builder),
+    };
     // Logarithms lie behind the heads, which pieces then have all of.
     let (of_whole, first) = match attention.logs {
         true => (call.inputs[0].shape()[2], 0),
@@ -194,9 +259,9 @@ fn sweep(
     }
     let [_, p1, p2, p3] = output.padded();
     let rows = u64::from(p2) * u64::from(heads);
-    let blocks = u32::try_from(rows.div_ceil(4 * u64::from(fours)));
+    let blocks = u32::try_from(rows.div_ceil(by.rows().into()));
     let blocks = blocks.map_err(|_| Refusal(format!("{}: {rows} rows are too many", Arg::Input(0))))?;
-    builder.workgroups(lanes * fours, [blocks, p1.div_ceil(heads), p3])
+    builder.workgroups(by.invocations(), [blocks, p1.div_ceil(heads), p3])
 }
 
 /// What scores are made of, by the constants that all shaders of attention have in common.

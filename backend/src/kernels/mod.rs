@@ -3,6 +3,7 @@
 mod addressing;
 mod attention;
 mod attention_back;
+mod attention_units;
 mod constants;
 mod convolution;
 mod copy;
@@ -37,7 +38,7 @@ mod turned;
 mod words;
 
 pub use addressing::Addressing;
-pub(crate) use attention_back::trains as trains_attention;
+pub(crate) use attention_back::{by_units as trains_attention_by_units, trains as trains_attention};
 pub use constants::Constants;
 pub use dispatch::most_operands;
 pub(crate) use elementwise::code as step;

@@ -25,7 +25,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{Attention, replace_attention};
+pub use attention::{Attention, Replaced, replace_attention};
 pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};

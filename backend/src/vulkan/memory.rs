@@ -107,6 +107,16 @@ enum Source {
     Block(vk::DeviceMemory, #[expect(dead_code, reason = "counted until it is dropped")] Counted),
 }
 
+/// Buffers of at most this many bytes are mapped where the host reaches memory of the device: writing them takes no submission.
+const EXCHANGED: u64 = 64 << 10;
+
+/// Memory of the device that the host writes.
+const SHARED: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
+    vk::MemoryPropertyFlags::DEVICE_LOCAL.as_raw()
+        | vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
+        | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw(),
+);
+
 /// What memory is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -122,18 +132,23 @@ impl Memory {
         within(|| format!("memory of {what}, bytes,"), needs.size, device.limits.max_allocation)?;
         let charged = if purpose == Purpose::Staging { 0 } else { needs.size };
         device.budget.take(what, charged)?;
-        let allocated = match lock(&device.allocator).as_mut() {
+        let allocate = |location| match lock(&device.allocator).as_mut() {
             Some(allocator) => allocator.allocate(&AllocationCreateDesc {
                 name: what,
                 requirements: needs,
-                location: match purpose {
-                    Purpose::Staging => MemoryLocation::GpuToCpu,
-                    Purpose::Buffer | Purpose::Image => MemoryLocation::GpuOnly,
-                },
+                location,
                 linear: purpose != Purpose::Image,
                 allocation_scheme: AllocationScheme::GpuAllocatorManaged,
             }),
             None => Err(AllocationError::Internal("the device is closing".to_owned())),
+        };
+        let allocated = match purpose {
+            Purpose::Staging => allocate(MemoryLocation::GpuToCpu),
+            // What the host reaches may be a small part of the memory.
+            Purpose::Buffer if needs.size <= EXCHANGED && has_shared(device, needs.memory_type_bits) => {
+                allocate(MemoryLocation::CpuToGpu).or_else(|_| allocate(MemoryLocation::GpuOnly))
+            }
+            Purpose::Buffer | Purpose::Image => allocate(MemoryLocation::GpuOnly),
         };
         let allocation = allocated.map_err(|e| {
             device.budget.give_back(charged);
@@ -187,6 +202,14 @@ impl Memory {
             Source::Block(raw, _) => (*raw, 0),
         }
     }
+}
+
+/// Whether one of these memory types is the device's own and reached by the host.
+fn has_shared(device: &Device, types: u32) -> bool {
+    // SAFETY: the adapter belongs to the live instance.
+    let properties = unsafe { device.instance.raw.get_physical_device_memory_properties(device.adapter.raw) };
+    let mut kinds = properties.memory_types_as_slice().iter().enumerate();
+    kinds.any(|(i, kind)| types & (1 << i) != 0 && kind.property_flags.contains(SHARED))
 }
 
 impl Drop for Memory {

@@ -200,12 +200,22 @@ impl<H: Home> Memory<H> {
         }
     }
 
-    /// Forgets every record: a new epoch of a compute buffer. Storage that the old epoch did not use is freed.
+    /// Forgets every record: a new epoch of a compute buffer. Storage of the old epoch waits for its root, and that of earlier ones, the
+    /// latest first, as long as all of it is no larger than the buffer: hosts go back and forth between a few graphs.
     pub fn reset(&mut self) {
-        self.parked.retain(|_, parked| parked.epoch == self.epoch);
         for (offset, record) in std::mem::take(&mut self.records) {
             self.park(offset, record);
         }
+        let mut epochs: Vec<(u64, usize)> =
+            self.parked.iter().map(|(root, p)| (p.epoch, root.geometry.nbytes)).collect();
+        epochs.sort_unstable_by(|a, b| b.cmp(a));
+        let mut bytes = 0;
+        let full = epochs.into_iter().find(|(_, n)| {
+            bytes += n;
+            bytes > self.size
+        });
+        let first = full.map_or(0, |(epoch, _)| epoch + 1).min(self.epoch);
+        self.parked.retain(|_, parked| parked.epoch >= first);
         self.epoch += 1;
     }
 

@@ -1,6 +1,7 @@
 //! `fblayout-bench`: the policies compared, simulated by their plans on machines that are not at hand, measured by training steps on
 //! the one that is; products timed there, and steps raced against a peer's.
 
+mod attention;
 mod gemm;
 mod numbers;
 mod pipelines;
@@ -34,6 +35,8 @@ enum Command {
     Steps(steps::Arguments),
     /// Times matrix products on the device present: directions, types of weights, storages, policies, measured.
     Gemm(gemm::Arguments),
+    /// Times attention on the device present, forward and with its gradients, as products and in one sweep, measured.
+    Attention(attention::Arguments),
     /// Runs LoRA steps of one host by the plugin and by a peer's backend in turns, measured.
     Train(train::Arguments),
     /// Plans training steps for the device present and makes their pipelines, measured.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Command::Plans(arguments) => plans::run(&arguments),
         Command::Steps(arguments) => steps::run(&arguments),
         Command::Gemm(arguments) => gemm::run(&arguments),
+        Command::Attention(arguments) => attention::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
         Command::Pipelines(arguments) => pipelines::run(&arguments),
     };

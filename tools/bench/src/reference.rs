@@ -29,6 +29,12 @@ pub fn models(names: &[String]) -> Result<Vec<Config>, Failure> {
     names.iter().map(|name| Ok(fblayout_models::find(name)?)).collect()
 }
 
+/// A type by its name in ggml.
+pub fn dtype(name: &str) -> Result<DType, String> {
+    let found = DType::ALL.into_iter().find(|dtype| format!("{dtype:?}").eq_ignore_ascii_case(name));
+    found.ok_or_else(|| format!("{name:?} is not one of {}", DType::ALL.map(|dtype| format!("{dtype:?}")).join(", ")))
+}
+
 /// A preset that is a machine.
 #[derive(Clone)]
 pub struct Machine {
@@ -80,5 +86,7 @@ mod tests {
         assert!(refusal.contains("adreno-830, "), "{refusal}");
         assert_eq!(models(&[]).unwrap().len(), MODELS.len());
         assert!(models(&["llama-4".into()]).is_err());
+        assert_eq!(dtype("q4_k"), Ok(DType::Q4_K));
+        assert!(dtype("q9").unwrap_err().contains("Q8_0"));
     }
 }

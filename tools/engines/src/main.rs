@@ -1,16 +1,18 @@
 //! `fblayout-engines`: stock llama.cpp with its layers on a device of the plugin, compared with its own CPU backend.
 //!
 //! Generation, perplexity, several sequences, saved states, adapters, partial offload, a second process: one line each, and an exit code
-//! that is not zero where one of them is out of its bound. With `--serve` it compares nothing, but gives its devices to other processes.
+//! that is not zero where one of them is out of its bound. With `--speed` it tells tokens per second instead, device by device. With `--serve` it compares nothing, but gives its devices to other processes.
 
 mod adapter;
 mod checks;
 mod compare;
+mod speed;
+mod synthetic;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use ggml_host::{Device, find_device, forward_logs, load_installed_backends, load_plugin, rpc};
 
@@ -18,7 +20,7 @@ use ggml_host::{Device, find_device, forward_logs, load_installed_backends, load
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
-    /// GGUF models
+    /// GGUF models; or, such as `llama-3.2-1b:q8_0`, random weights at the true shapes of a known one
     #[arg(required_unless_present = "serve", conflicts_with = "serve")]
     models: Vec<PathBuf>,
     /// Plugin to load; may be repeated
@@ -36,6 +38,12 @@ struct Options {
     /// Run only checks whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Compare nothing, but tell how many tokens a second each device runs: each is given whole models, in turns
+    #[arg(long, conflicts_with = "serve")]
+    speed: bool,
+    /// Lengths of the prompts whose speed is told
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "128,512")]
+    prompts: Vec<usize>,
     /// Compare nothing, but serve the devices to other processes by ggml's RPC; whoever reaches this address may use them
     #[arg(long, value_name = "HOST:PORT")]
     serve: Option<String>,
@@ -84,11 +92,20 @@ fn run(options: &Options) -> Result<bool> {
     }
     let mut passed = true;
     for model in &options.models {
-        if !model.is_file() {
-            bail!("no such file: '{}'", model.display());
-        }
         println!("{}", model.display());
-        passed &= checks::run(options, model, &devices)?;
+        let folder = tempfile::tempdir()?;
+        let made = folder.path().join("model.gguf");
+        let model = match model.to_str().filter(|_| !model.is_file()) {
+            Some(name) => {
+                synthetic::write(name, &made)?;
+                &made
+            }
+            None => model,
+        };
+        match options.speed {
+            true => speed::run(options, model, &devices)?,
+            false => passed &= checks::run(options, model, &devices)?,
+        }
     }
     Ok(passed)
 }

@@ -31,8 +31,11 @@ pub fn contents(
     let mut all = Vec::new();
     for id in graph.ids().filter(|id| graph.values[id.index()].kind == Kind::External) {
         let desc = graph.values[id.index()].desc();
-        let numbers = known.remove(&id).unwrap_or_else(|| weights(desc, &mut noise));
-        all.push((id, encode(desc.dtype, &numbers)?));
+        let bytes = match known.remove(&id) {
+            Some(numbers) => encode(desc.dtype, &numbers)?,
+            None => weights(desc, &mut noise)?,
+        };
+        all.push((id, bytes));
     }
     Ok(all)
 }
@@ -67,12 +70,18 @@ fn count(graph: &Graph, id: ValueId) -> usize {
     elements(&graph.values[id.index()].shape) as usize
 }
 
+/// Rows of a matrix that differ; further ones repeat them, since encoding a whole vocabulary takes minutes.
+const ROWS: u32 = 4096;
+
 /// Matrices that keep activations near 1, vectors (gains and biases) near 1.
-fn weights(Desc { dtype, shape }: Desc, noise: &mut Noise) -> Vec<f32> {
+fn weights(Desc { dtype, shape }: Desc, noise: &mut Noise) -> Result<Vec<u8>, BytesError> {
     debug_assert_ne!(dtype, DType::I32, "ids are known");
     let (center, spread) = if shape[1] == 1 { (1.0, 0.1) } else { (0.0, (3.0 / f64::from(shape[0])).sqrt()) };
-    let n = elements(&shape) as usize;
-    (0..n).map(|_| (center + spread * (2.0 * noise.unit() - 1.0)) as f32).collect()
+    let different = elements(&[shape[0], shape[1].min(ROWS), shape[2], shape[3]]) as usize;
+    let numbers: Vec<f32> = (0..different).map(|_| (center + spread * (2.0 * noise.unit() - 1.0)) as f32).collect();
+    let bytes = encode(dtype, &numbers)?;
+    let all = (Desc { dtype, shape }).bytes() as usize;
+    Ok(bytes.iter().copied().cycle().take(all).collect())
 }
 
 /// Random numbers, the same for everyone who starts from the same seed: SplitMix64 (Steele, Lea, Flood 2014).

@@ -5,7 +5,7 @@ use fblayout::graph::RopeMode;
 use crate::{Config, Gate, Llama3Scaling, Rotary, Sliding};
 
 /// The models.
-pub const MODELS: [Config; 5] = [LLAMA_3_2_1B, QWEN_2_5_1_5B, QWEN_3_1_7B, GEMMA_2_2B, GEMMA_3_1B];
+pub const MODELS: [Config; 6] = [LLAMA_3_2_1B, QWEN_2_5_1_5B, QWEN_3_1_7B, GEMMA_2_2B, GEMMA_3_1B, SMOLLM2_135M];
 
 /// A name that is no model's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,5 +115,19 @@ const GEMMA_3_1B: Config = Config {
     post_norms: true,
     gate: Gate::GeGlu,
     scaled_embedding: true,
+    ..LLAMA_3_2_1B
+};
+
+const SMOLLM2_135M: Config = Config {
+    name: "smollm2-135m",
+    layers: 30,
+    width: 576,
+    heads: 9,
+    kv_heads: 3,
+    head_dim: 64,
+    ffn: 1536,
+    vocab: 49_152,
+    norm_eps: 1e-5,
+    rotary: Rotary { mode: RopeMode::Normal, base: 100_000.0, context: 8192, scaling: None },
     ..LLAMA_3_2_1B
 };

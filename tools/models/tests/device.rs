@@ -6,7 +6,7 @@ use common::bounds::eval_with_bounds;
 use common::{TRAININGS, externals, options, train_contents};
 use fblayout::device::Preset;
 use fblayout::graph::{ValueId, decode, encode};
-use fblayout::plan::{PlanOptions, Policy, Selector, StorageChoice, replace_attention};
+use fblayout::plan::{PlanOptions, Policy, Selector, Replaced, StorageChoice, replace_attention};
 use fblayout_models::{Config, MODELS, Training, train_graph};
 use fblayout_spirv_tests::{Device, VulkanDevice};
 
@@ -25,7 +25,7 @@ fn assert_step(device: &VulkanDevice, config: &Config, training: Training) {
     let outcome = device.run(graph, &data, &read).unwrap_or_else(|e| panic!("{} {training:?}: {e}", config.name));
 
     // Errors are those of the nodes that run.
-    let (replaced, attention) = replace_attention(graph, device.engine().limits());
+    let (replaced, attention) = replace_attention(graph, device.engine().limits(), Replaced::All);
     assert_eq!((attention.replaced, &attention.refused[..]), (config.layers as usize, &[][..]), "{}", config.name);
     let run = if device.options().policy == Policy::Full { &*replaced } else { graph };
     let (after, bounds) = eval_with_bounds(run, &before, outcome.rounded);

@@ -17,6 +17,15 @@ use crate::kernels;
 
 use find::{Index, Trained};
 
+/// Which attention is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// All that a device can compute in one sweep.
+    All,
+    /// Only what matrix units compute: by invocations alone a sweep takes longer than the products that it replaces.
+    ByUnits,
+}
+
 /// What became of the attention of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Attention {
@@ -35,14 +44,14 @@ impl std::fmt::Display for Attention {
 
 /// The graph with its attention replaced wherever it is trained and nobody else reads its weights. Values keep their ids; those that no
 /// node computes any more are [`Kind::Dropped`].
-pub fn replace_attention<'g>(graph: &'g Graph, limits: &Limits) -> (Cow<'g, Graph>, Attention) {
+pub fn replace_attention<'g>(graph: &'g Graph, limits: &Limits, which: Replaced) -> (Cow<'g, Graph>, Attention) {
     let mut report = Attention::default();
     let index = Index::new(graph);
     let mut edit = Edit { graph: Cow::Borrowed(graph), gone: vec![false; graph.nodes.len()], new: Vec::new() };
     for at in 0..graph.nodes.len() {
         let replaced = match index.trained(at) {
             Ok(None) => continue,
-            Ok(Some(found)) => edit.replace(&found, limits),
+            Ok(Some(found)) => edit.replace(&found, limits, which),
             Err(why) => Err(why),
         };
         match replaced {
@@ -66,8 +75,11 @@ struct Edit<'g> {
 }
 
 impl Edit<'_> {
-    fn replace(&mut self, found: &Trained, limits: &Limits) -> Result<(), String> {
+    fn replace(&mut self, found: &Trained, limits: &Limits, which: Replaced) -> Result<(), String> {
         let [size, ..] = found.q.shape;
+        if which == Replaced::ByUnits && !kernels::trains_attention_by_units(size, limits) {
+            return Err(format!("no matrix units take rows of {size} elements here"));
+        }
         kernels::trains_attention(size, found.mask.is_some(), limits).map_err(|refusal| refusal.to_string())?;
         let values = self.graph.values.len();
         match self.nodes_for(found) {

@@ -1,6 +1,6 @@
 //! Replaced or not, a graph gives the same; what others need stays.
 
-use super::replace_attention;
+use super::{Replaced, replace_attention};
 use crate::device::Limits;
 use crate::graph::{Array, Contents, DType, Desc, Graph, Kind, Op, Operand, Unary, ValueId, eval};
 use crate::plan::tests::Exact;
@@ -86,7 +86,7 @@ fn scene(at: Size) -> Scene {
 }
 
 fn refused(graph: &Graph, limits: &Limits) -> String {
-    let (replaced, report) = replace_attention(graph, limits);
+    let (replaced, report) = replace_attention(graph, limits, Replaced::All);
     assert!(report.replaced == 0 && *replaced == *graph);
     report.refused.join("; ")
 }
@@ -115,7 +115,7 @@ fn replaced_attention_gives_the_same() {
     ];
     for size in sizes {
         let scene = scene(size);
-        let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests());
+        let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests(), Replaced::All);
         assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]), "{size:?}");
         graph.verify().unwrap();
         assert_same(&scene, &graph, &format!("{size:?}"));
@@ -141,7 +141,7 @@ fn sums_over_heads_may_lie_along_another_axis() {
         scene.graph.values[node.output.index()].shape = [n0, n1, kv_heads, 1];
         assert_eq!([share, kv_heads], [2, 2]);
     }
-    let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests());
+    let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests(), Replaced::All);
     assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]));
     assert_same(&scene, &graph, "along axis 3");
 }

@@ -166,7 +166,13 @@ fn a_root_that_comes_back_finds_its_storage() {
     memory.reset();
     memory.reset();
     let later = memory.device_input(&home, &input, EPOCH).expect("has a home");
-    assert!(!Rc::ptr_eq(&first.0, &later.0), "an epoch without it frees it");
+    assert!(Rc::ptr_eq(&first.0, &later.0), "it waits while there is room");
+    memory.reset();
+    let others = root(60, 0, 49, 1);
+    memory.device_output(&home, &others, EPOCH).expect("has a home");
+    memory.reset();
+    let last = memory.device_input(&home, &input, EPOCH).expect("has a home");
+    assert!(!Rc::ptr_eq(&first.0, &last.0), "196 bytes of the last epoch and its own 64 are more than the buffer");
 }
 
 #[test]

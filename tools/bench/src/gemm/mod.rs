@@ -3,7 +3,7 @@
 
 mod case;
 mod clock;
-mod data;
+pub mod data;
 mod sets;
 
 use clap::Args;
@@ -14,7 +14,7 @@ use fblayout::probe;
 use serde::Serialize;
 
 use crate::numbers::{or_dash, short};
-use crate::reference;
+use crate::reference::{self, dtype};
 use crate::steps::storages;
 use crate::table::Table;
 use crate::{Failure, Output};
@@ -57,12 +57,6 @@ pub struct Arguments {
     adapter: usize,
     #[command(flatten)]
     output: Output,
-}
-
-/// A type by its name in ggml.
-fn dtype(name: &str) -> Result<DType, String> {
-    let found = DType::ALL.into_iter().find(|dtype| format!("{dtype:?}").eq_ignore_ascii_case(name));
-    found.ok_or_else(|| format!("{name:?} is not one of {}", DType::ALL.map(|dtype| format!("{dtype:?}")).join(", ")))
 }
 
 #[derive(Default, Serialize)]
@@ -305,11 +299,5 @@ mod tests {
         let storages: Vec<Vec<_>> =
             by_engine(cases).iter().map(|cases| cases.iter().map(|case| case.storage).collect()).collect();
         assert_eq!(storages, [vec!["buffer", "buffer"], vec!["image"]]);
-    }
-
-    #[test]
-    fn types_are_named_as_in_ggml() {
-        assert_eq!(dtype("q4_k"), Ok(DType::Q4_K));
-        assert!(dtype("q9").unwrap_err().contains("Q8_0"));
     }
 }

@@ -63,6 +63,8 @@ pub struct Row {
     /// The first step.
     pub first_step_ms: f64,
     pub loss: f64,
+    /// Of the last round.
+    pub last_loss: f64,
     /// Relative difference of the loss to the reference's.
     pub loss_difference: f64,
     /// Greatest relative difference (2-norms) of a trained tensor's gradient to the reference's.
@@ -138,6 +140,7 @@ impl<'a> Contender<'a> {
         let peak_bytes = engine.gpu().memory().in_use;
         let steps = &program.plan().steps;
         let (dispatches, conversions) = (steps.len(), steps.iter().filter(|s| s.conversion).count());
+        let last_loss = read_loss(&engine, &program, train)?;
         drop(program);
         let timestamps = timestamps(&engine, &train.model.graph, &tensors)?;
         match engine.gpu().validation_count() {
@@ -156,6 +159,7 @@ impl<'a> Contender<'a> {
             record_ms,
             first_step_ms: first_ms,
             loss: learned.loss,
+            last_loss,
             loss_difference: (learned.loss - reference.loss).abs() / reference.loss.abs(),
             gradient_difference: learned.gradient_difference(reference),
         })
@@ -169,15 +173,13 @@ impl Learned {
         train: &TrainGraph,
         tensors: &[(ValueId, Tensor)],
     ) -> Result<Self, Failure> {
-        let numbers =
-            |tensor: &Tensor| -> Result<Vec<f64>, Failure> { Ok(decode(tensor.desc().dtype, &engine.read(tensor)?)?) };
-        let loss = numbers(program.kept(train.model.loss).ok_or("the loss is not kept")?)?[0];
+        let loss = read_loss(engine, program, train)?;
         let gradient = |moment: ValueId| -> Result<Vec<f64>, Failure> {
             let (_, tensor) = tensors.iter().find(|(id, _)| *id == moment).ok_or("a moment has no tensor")?;
-            Ok(numbers(tensor)?.into_iter().map(|m| m / f64::from(1.0 - BETA1)).collect())
+            Ok(numbers(engine, tensor)?.into_iter().map(|m| m / f64::from(1.0 - BETA1)).collect())
         };
         let gradients = train.updates.iter().map(|update| gradient(update.m)).collect::<Result<Vec<_>, _>>()?;
-        if !loss.is_finite() || gradients.iter().flatten().any(|g| !g.is_finite()) {
+        if gradients.iter().flatten().any(|g| !g.is_finite()) {
             return Err("the step is not finite".into());
         }
         Ok(Self { loss, gradients })
@@ -192,6 +194,16 @@ impl Learned {
         });
         relative.fold(0.0, f64::max)
     }
+}
+
+fn numbers(engine: &Engine, tensor: &Tensor) -> Result<Vec<f64>, Failure> {
+    Ok(decode(tensor.desc().dtype, &engine.read(tensor)?)?)
+}
+
+/// The loss of the last step, if it is finite.
+fn read_loss(engine: &Engine, program: &Program, train: &TrainGraph) -> Result<f64, Failure> {
+    let loss = numbers(engine, program.kept(train.model.loss).ok_or("the loss is not kept")?)?[0];
+    if loss.is_finite() { Ok(loss) } else { Err(format!("the loss is {loss}").into()) }
 }
 
 fn tensor(engine: &Engine, graph: &Graph, id: ValueId, bytes: &[u8]) -> Result<(ValueId, Tensor), Failure> {

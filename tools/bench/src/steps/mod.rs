@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::numbers::{mib, or_dash, short};
 use crate::plans::Way;
-use crate::reference::{self, LORA, Machine};
+use crate::reference::{self, Machine};
 use crate::table::Table;
 use crate::{Failure, Output};
 
@@ -39,6 +39,12 @@ pub struct Arguments {
     /// Tokens of the sequence
     #[arg(long, default_value_t = 128)]
     seq: u32,
+    /// Type of the frozen weights
+    #[arg(long, value_parser = reference::dtype, default_value = "f16")]
+    dtype: DType,
+    /// Train every weight, in F32, instead of LoRA pairs
+    #[arg(long)]
+    full: bool,
     /// Steps of every policy that are timed
     #[arg(long, default_value_t = 9)]
     rounds: usize,
@@ -74,7 +80,8 @@ struct Told {
     layers: u32,
     vocab: u32,
     seq: u32,
-    rank: u32,
+    /// What is trained.
+    training: String,
     rounds: usize,
     /// Policies that were made ready at once.
     jobs: usize,
@@ -87,10 +94,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err("--rounds: a comparison takes at least one round".into());
     }
     let config = cut(arguments)?;
-    let training = match arguments.tiny {
+    let training = match arguments {
+        Arguments { full: true, .. } => Training::Full,
         // Its widths are no whole blocks of quantized types, but any other does.
-        true => Training::Lora { rank: 2, alpha: 2.0, base: DType::F32 },
-        false => LORA,
+        Arguments { tiny: true, .. } => Training::Lora { rank: 2, alpha: 2.0, base: DType::F32 },
+        Arguments { dtype, .. } => {
+            Training::Lora { rank: reference::RANK, alpha: reference::RANK as f32, base: *dtype }
+        }
     };
     let options = Options::new(1, arguments.seq, training);
     let train = train_graph(&config, &options)?;
@@ -127,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         layers: config.layers,
         vocab: config.vocab,
         seq: arguments.seq,
-        rank: reference::RANK,
+        training: format!("{training:?}"),
         rounds: arguments.rounds,
         jobs: arguments.jobs,
         rows,
@@ -193,6 +203,7 @@ impl Told {
                 "plan ms",
                 "record ms",
                 "first step ms",
+                "first and last loss",
                 "loss differs by",
                 "worst gradient by",
             ],
@@ -215,6 +226,7 @@ impl Told {
                 short(row.plan_ms),
                 short(row.record_ms),
                 short(row.first_step_ms),
+                format!("{:.4}, {:.4}", row.loss, row.last_loss),
                 format!("{:.0e}", row.loss_difference),
                 format!("{:.0e}", row.gradient_difference),
             ]);

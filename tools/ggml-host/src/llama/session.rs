@@ -154,6 +154,37 @@ impl Session<'_> {
         }
     }
 
+    /// Appends tokens to the first sequence and waits for what comes behind the last of them; its logits stay with llama.cpp.
+    pub fn advance(&mut self, tokens: &[Token]) -> Result<()> {
+        let failed = |reason: String| Error::Llama { what: format!("running {} tokens", tokens.len()), reason };
+        let room = self.options.tokens - self.used;
+        if tokens.is_empty() || tokens.len() > room || tokens.iter().any(|&token| !self.vocabulary.contains(token)) {
+            return Err(failed(format!("the session has room for 1 to {room} more, of its vocabulary")));
+        }
+        let mut tokens = tokens.to_vec();
+        // SAFETY: the batch points to `tokens`, which outlive it; the context is valid.
+        let (rc, log) = unsafe {
+            let batch = sys::llama_batch_get_one(tokens.as_mut_ptr(), tokens.len() as i32);
+            capture_errors(|| {
+                let rc = sys::llama_decode(self.ptr.as_ptr(), batch);
+                sys::llama_synchronize(self.ptr.as_ptr());
+                rc
+            })
+        };
+        if rc != 0 {
+            return Err(failed(format!("code {rc} {log}")));
+        }
+        self.used += tokens.len();
+        Ok(())
+    }
+
+    /// Forgets all tokens; what the cache holds of them stays until others take their places.
+    pub fn clear(&mut self) {
+        // SAFETY: the context has its memory.
+        unsafe { sys::llama_memory_clear(sys::llama_get_memory(self.ptr.as_ptr()), false) };
+        self.used = 0;
+    }
+
     /// Continues `prompt` with the likeliest token each time, until one ends the generation or there are `most` of them.
     pub fn generate(&mut self, prompt: &[Token], most: usize) -> Result<Vec<Token>> {
         let vocabulary = self.vocabulary.len();

@@ -97,9 +97,9 @@ int train(const char *plugin) {
 
     float first = 0, last = 0;
     for (int i = 1; i <= 200; i++) {
-        const float beta1 = 0.9f, beta2 = 0.99f, n = static_cast<float>(i);
+        const float beta1 = 0.9f, beta2 = 0.999f, n = static_cast<float>(i);
         // Step size, betas, epsilon, weight decay, corrections for the first steps.
-        set(settings, {0.02f, beta1, beta2, 1e-5f, 0, 1 / (1 - std::pow(beta1, n)), 1 / (1 - std::pow(beta2, n))});
+        set(settings, {0.02f, beta1, beta2, 1e-8f, 0, 1 / (1 - std::pow(beta1, n)), 1 / (1 - std::pow(beta2, n))});
         // The first run compiles the graph; all others replay it.
         if (ggml_backend_graph_compute(backend.get(), graph) != GGML_STATUS_SUCCESS) return 1;
         ggml_backend_tensor_get(loss, &last, 0, sizeof last);

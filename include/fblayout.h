@@ -287,7 +287,7 @@ typedef struct fbl_tensor_desc {
 } fbl_tensor_desc;
 
 // An input or parameter whose memory is that of another program's tensor: weights that several programs read, state that one writes and
-// another reads.
+// another reads. Programs that share what one of them writes run one after the other. Two tensors of one program cannot share.
 typedef struct fbl_binding {
   // The input or parameter.
   fbl_tensor tensor;
@@ -696,57 +696,6 @@ fbl_status fbl_op_into(struct fbl_graph *graph,
                        size_t count,
                        fbl_tensor target);
 
-// A view of `x` with the same elements in the same order under another shape, one extent of which may be FBL_REST. Views cost nothing.
-//
-// Errors: FBL_ERR_GRAPH where the numbers of elements differ, or `x` is a view whose order no shape has: copy it (CPY).
-//
-// Contract:
-// `graph` is a graph, `shape` has four extents, `result` points to an fbl_tensor.
-FBL_API
-fbl_status fbl_reshape(struct fbl_graph *graph,
-                       fbl_tensor x,
-                       const fbl_extent *shape,
-                       fbl_tensor *result);
-
-// A view of `x` with its axes in another order: axis `i` of the result is axis `axes[i]` of `x`. {1, 0, 2, 3} transposes.
-//
-// Errors: FBL_ERR_GRAPH where `axes` are not 0 to 3 in some order.
-//
-// Contract:
-// `graph` is a graph, `axes` has four numbers, `result` points to an fbl_tensor.
-FBL_API
-fbl_status fbl_permute(struct fbl_graph *graph,
-                       fbl_tensor x,
-                       const uint32_t *axes,
-                       fbl_tensor *result);
-
-// A view of `count` neighbours of `x` along an axis, from `start` on.
-//
-// Errors: FBL_ERR_GRAPH where they leave the axis.
-//
-// Contract:
-// `graph` is a graph, `result` points to an fbl_tensor.
-FBL_API
-fbl_status fbl_slice(struct fbl_graph *graph,
-                     fbl_tensor x,
-                     uint32_t axis,
-                     uint32_t start,
-                     fbl_extent count,
-                     fbl_tensor *result);
-
-// A view of `x` with an axis of one element repeated `count` times.
-//
-// Errors: FBL_ERR_GRAPH where the axis has more.
-//
-// Contract:
-// `graph` is a graph, `result` points to an fbl_tensor.
-FBL_API
-fbl_status fbl_expand(struct fbl_graph *graph,
-                      fbl_tensor x,
-                      uint32_t axis,
-                      fbl_extent count,
-                      fbl_tensor *result);
-
 // Adds nodes that compute the gradients of `loss` with respect to `count` tensors, `wanted`: `results[i]` is F32, in the shape of
 // `wanted[i]`. Of a loss of more than one element it is the gradient of their sum. Trainers do this by themselves.
 //
@@ -801,6 +750,57 @@ FBL_API
 fbl_status fbl_ops(char *buffer,
                    size_t capacity,
                    size_t *length);
+
+// A view of `x` with the same elements in the same order under another shape, one extent of which may be FBL_REST. Views cost nothing.
+//
+// Errors: FBL_ERR_GRAPH where the numbers of elements differ, or `x` is a view whose order no shape has: copy it (CPY).
+//
+// Contract:
+// `graph` is a graph, `shape` has four extents, `result` points to an fbl_tensor.
+FBL_API
+fbl_status fbl_reshape(struct fbl_graph *graph,
+                       fbl_tensor x,
+                       const fbl_extent *shape,
+                       fbl_tensor *result);
+
+// A view of `x` with its axes in another order: axis `i` of the result is axis `axes[i]` of `x`. {1, 0, 2, 3} transposes.
+//
+// Errors: FBL_ERR_GRAPH where `axes` are not 0 to 3 in some order.
+//
+// Contract:
+// `graph` is a graph, `axes` has four numbers, `result` points to an fbl_tensor.
+FBL_API
+fbl_status fbl_permute(struct fbl_graph *graph,
+                       fbl_tensor x,
+                       const uint32_t *axes,
+                       fbl_tensor *result);
+
+// A view of `count` neighbours of `x` along an axis, from `start` on.
+//
+// Errors: FBL_ERR_GRAPH where they leave the axis.
+//
+// Contract:
+// `graph` is a graph, `result` points to an fbl_tensor.
+FBL_API
+fbl_status fbl_slice(struct fbl_graph *graph,
+                     fbl_tensor x,
+                     uint32_t axis,
+                     uint32_t start,
+                     fbl_extent count,
+                     fbl_tensor *result);
+
+// A view of `x` with an axis of one element repeated `count` times.
+//
+// Errors: FBL_ERR_GRAPH where the axis has more.
+//
+// Contract:
+// `graph` is a graph, `result` points to an fbl_tensor.
+FBL_API
+fbl_status fbl_expand(struct fbl_graph *graph,
+                      fbl_tensor x,
+                      uint32_t axis,
+                      fbl_extent count,
+                      fbl_tensor *result);
 
 // MUL_MAT: `w` {k, m} of any float or quantized type, `x` F32 {k, n, b, c} -> F32 {m, n, b, c}: every row of `x` times every row of `w`.
 // Axes 2 and 3 of `w` divide those of `x`, and are shared by neighbours.

@@ -36,7 +36,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Compiles a recipe. External tensors that are `bound` are shared with whoever has the tensor.
+    /// Compiles a recipe. External tensors that are `bound` are shared with whoever has the tensor, one with one: what two values of a graph
+    /// hold is planned apart.
     ///
     /// # Errors
     /// The graph cannot be planned, memory runs out, or what is bound has another dtype, shape or home than the tensor.
@@ -45,6 +46,11 @@ impl Session {
         let bound = bound.collect::<Result<Vec<_>, RecipeError>>()?;
         if let Some((id, _)) = bound.iter().find(|(id, _)| recipe.externals().iter().all(|e| e.value != *id)) {
             return Err(refusal(&recipe, *id, "is computed; only external tensors can be bound"));
+        }
+        for (at, (id, tensor)) in bound.iter().enumerate() {
+            if bound[..at].iter().any(|(other, before)| other == id || before.storage().same(tensor.storage())) {
+                return Err(refusal(&recipe, *id, "is bound twice, or to the memory of another tensor of the graph"));
+            }
         }
         let given = |id: ValueId, _: usize| bound.iter().find(|(of, _)| *of == id).map(|(_, tensor)| (*tensor).clone());
         let (tensors, program) = compiled(engine, &recipe, given)?;

@@ -6,7 +6,7 @@
 //! | `versioned`, `text` | structs and strings that cross the border |
 //! | `version`, `log` | what belongs to no engine |
 //! | `device`, `engine` | the first layer: devices, and one of them opened |
-//! | `dtype`, `handle`, `graph`, `ops`, `program`, `plan` | the second: graphs, and what they are compiled to |
+//! | `dtype`, `handle`, `graph`, `view`, `ops`, `program`, `plan` | the second: graphs, and what they are compiled to |
 //! | `train` | the third: adapters, optimizers, checkpoints |
 //!
 //! The order of the modules below is that of the header.
@@ -26,6 +26,8 @@ pub mod dtype;
 pub mod handle;
 
 pub mod graph;
+
+pub mod view;
 
 pub mod ops;
 

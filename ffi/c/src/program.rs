@@ -58,7 +58,7 @@ const _: fn() = || {
 };
 
 /// An input or parameter whose memory is that of another program's tensor: weights that several programs read, state that one writes and
-/// another reads.
+/// another reads. Programs that share what one of them writes run one after the other. Two tensors of one program cannot share.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct fbl_binding {

@@ -1,6 +1,8 @@
 //! The C suite: programs of `tests/c`, compiled against the header and linked with the library, and the examples; plain, under
 //! valgrind, and with the address and undefined-behaviour sanitizers, where these are installed.
 
+#![cfg(target_os = "linux")]
+
 use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

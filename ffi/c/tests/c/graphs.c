@@ -1,4 +1,6 @@
 /* Graphs compiled and run: numbers, parts, extents, shared memory, policies. */
+#include <pthread.h>
+
 #include "check.h"
 
 #define SHAPE(a, b) ((const fbl_extent[4]){(a), (b), 1, 1})
@@ -131,6 +133,12 @@ static void shared(fbl_engine *engine) {
     fbl_program *third = NULL;
     CHECK_OK(fbl_compile(reader, &options, &third));
     fbl_program_destroy(third);
+    const fbl_binding twice[2] = {binding, binding};
+    options.bindings = twice;
+    options.binding_count = 2;
+    CHECK_FAILS(fbl_compile(reader, &options, &third), FBL_ERR_INVALID_ARGUMENT, "bound twice");
+    options.bindings = &binding;
+    options.binding_count = 1;
     binding.tensor = doubled;
     CHECK_FAILS(fbl_compile(reader, &options, &third), FBL_ERR_INVALID_ARGUMENT, "only external tensors can be bound");
     binding.program = NULL;
@@ -211,9 +219,22 @@ static void edges(fbl_engine *engine) {
     fbl_program_destroy(program);
 }
 
+static void *product_beside(void *engine) {
+    product(engine, FBL_DEFAULT);
+    return NULL;
+}
+
+/* Threads share an engine, each with graphs and programs of its own. */
+static void beside(fbl_engine *engine) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, product_beside, engine) == 0);
+    for (int i = 0; i < 3; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
 int main(void) {
     fbl_engine *engine = open_engine();
     product(engine, FBL_DEFAULT);
+    beside(engine);
     product(engine, FBL_POLICY_HONEST_ROWMAJOR);
     shared(engine);
     quants(engine);

@@ -43,6 +43,39 @@ fn uploads_come_back_on_every_path() {
     }
 }
 
+/// All but a few texels become zero, whatever was there.
+#[test]
+fn a_few_texels_make_all_of_a_storage() {
+    for options in paths() {
+        with_gpu(&options, |gpu| {
+            for kind in [Buffer, Image] {
+                for (width, height) in [(1, 1), (17, 1), (64, 64), (129, 31)] {
+                    let storage = gpu.create(kind, width, height).unwrap();
+                    let data = pattern_for(&storage, 3);
+                    if options.staging_bytes > 16 {
+                        gpu.upload(&storage, &data).unwrap();
+                    }
+                    // The first and the last, neighbours, and some in between.
+                    let count = u64::from(width * height);
+                    let some = (0..count).filter(|at| at % 97 < 2 || at + 1 == count);
+                    let texels: Vec<(u64, [u8; 16])> =
+                        some.map(|at| (at, data[16 * at as usize..][..16].try_into().unwrap())).collect();
+                    gpu.upload_sparse(&storage, &texels).unwrap();
+                    let mut expected = vec![0; data.len()];
+                    for (at, texel) in &texels {
+                        expected[16 * *at as usize..][..16].copy_from_slice(texel);
+                    }
+                    assert_eq!(gpu.download(&storage).unwrap(), expected, "{storage:?} {}", options.staging_bytes);
+                    gpu.upload_sparse(&storage, &[]).unwrap();
+                    assert!(gpu.download(&storage).unwrap().iter().all(|&byte| byte == 0), "{storage:?}");
+                    let beyond = gpu.upload_sparse(&storage, &[(count, [1; 16])]);
+                    assert!(matches!(beyond, Err(Error::Invalid { .. })), "{storage:?}");
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn rows_change_and_read_alone() {
     for options in paths() {

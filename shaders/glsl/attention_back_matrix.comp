@@ -331,42 +331,43 @@ void stage_own(uint first, out int exponent) {
     OWN_B(_stage_rows)(first, OWN_B_AT, power(exponent));
 }
 
+// What is added to the scores of a quad of keys, HIDDEN where a row of queries does not see them.
+vec4 pair_bias(uint quad, uint r) {
+    vec4 bias = vec4(HIDDEN);
+    if (r / HEADS < Q_n1 && 4u * quad < K_n1) {
 #ifdef MASK
+        uint head = first_head + r % HEADS;
+        bias = max(slope(head) * M_load4(quad, r / HEADS, head % M_n2, batch % M_n3), vec4(HIDDEN));
+#else
+        bias = vec4(0.0);
+#endif
+        bias = mix(vec4(HIDDEN), bias, lessThan(uvec4(4u * quad) + uvec4(0u, 1u, 2u, 3u), uvec4(K_n1)));
+    }
+    return bias;
+}
+
 // What is added to the scores of the subgroup's rows and the tile's, HIDDEN where they do not see each other.
 void stage_bias(uint own_first, uint other_first) {
-    uint own = gl_SubgroupID * MATRIX_M + gl_SubgroupInvocationID % MATRIX_M;
-    [[dont_unroll]] for (uint c = gl_SubgroupInvocationID / MATRIX_M; c < TILE / 4u; c += SHARE) {
-        vec4 bias = vec4(HIDDEN);
+    uint own = gl_SubgroupID * MATRIX_M;
 #ifdef KEYS
-        uint key = min(own_first + own, K_n1 - 1u);
-        [[dont_unroll]] for (uint i = 0u; i < 4u; i++) {
-            uint r = other_first + 4u * c + i;
-            if (r / HEADS < Q_n1) {
-                uint head = first_head + r % HEADS;
-                bias[i] = slope(head) * M_load(key, r / HEADS, head % M_n2, batch % M_n3);
-            }
+    // Quads of keys are columns.
+    [[unroll]] for (uint i = 0u; i < MATRIX_M * TILE / 4u; i += LANES) {
+        uint quad = (i + gl_SubgroupInvocationID) % (MATRIX_M / 4u);
+        uint other = (i + gl_SubgroupInvocationID) / (MATRIX_M / 4u);
+        vec4 bias = pair_bias((own_first + own) / 4u + quad, other_first + other);
+        [[unroll]] for (uint e = 0u; e < 4u; e++) {
+            pool[SCORES_AT + (own + 4u * quad + e) * STRIDE_S + other / 4u][other % 4u] = floatBitsToUint(bias[e]);
         }
-#else
-        uint r = own_first + own;
-        uint key = other_first + 4u * c;
-        if (r / HEADS < Q_n1 && key < K_n1) {
-            uint head = first_head + r % HEADS;
-            bias = slope(head) * M_load4(key / 4u, r / HEADS, head % M_n2, batch % M_n3);
-            bias = mix(vec4(HIDDEN), bias, lessThan(uvec4(key) + uvec4(0u, 1u, 2u, 3u), uvec4(K_n1)));
-        }
-#endif
-        pool[SCORES_AT + own * STRIDE_S + c] = floatBitsToUint(max(bias, vec4(HIDDEN)));
     }
-}
 #else
-void stage_bias(uint own_first, uint other_first) {
-    uint own = gl_SubgroupID * MATRIX_M + gl_SubgroupInvocationID % MATRIX_M;
-    [[dont_unroll]] for (uint c = gl_SubgroupInvocationID / MATRIX_M; c < TILE / 4u; c += SHARE) {
-        bvec4 there = lessThan(uvec4(other_first + 4u * c) + uvec4(0u, 1u, 2u, 3u), uvec4(K_n1));
-        pool[SCORES_AT + own * STRIDE_S + c] = floatBitsToUint(mix(vec4(HIDDEN), vec4(0.0), there));
+    own += gl_SubgroupInvocationID % MATRIX_M;
+    [[unroll]] for (uint i = 0u; i < TILE / 4u; i += SHARE) {
+        uint quad = i + gl_SubgroupInvocationID / MATRIX_M;
+        vec4 bias = pair_bias(other_first / 4u + quad, own_first + own);
+        pool[SCORES_AT + own * STRIDE_S + quad] = floatBitsToUint(bias);
     }
-}
 #endif
+}
 
 // The product of the subgroup's own rows and those of the tile, for one matrix of these.
 ACCUMULATOR product(uint own_at, uint other_at, uint j) {
@@ -440,7 +441,12 @@ void main() {
     first_head = head_k * HEADS;
     batch = gl_WorkGroupID.z % Q_n3;
     uint part = gl_WorkGroupID.z / Q_n3;
+    // Under a causal mask later queries and earlier keys have more to do, and begin.
+#ifdef KEYS
     uint own_first = gl_WorkGroupID.x * OWN;
+#else
+    uint own_first = (gl_NumWorkGroups.x - 1u - gl_WorkGroupID.x) * OWN;
+#endif
     // Workgroups of padding meet nobody, and store zeros.
     bool inside = first_head < Q_n2 && part < PARTS;
 #ifdef KEYS

@@ -191,7 +191,8 @@ void main() {
     uint part = PARTS > 0u ? gl_WorkGroupID.z / Q_n3 : 0u;
     // Workgroups of padding have no keys, and store zeros.
     bool inside = first_head < Q_n2 && batch < Q_n3;
-    first_row = gl_WorkGroupID.x * OWN;
+    // Under a causal mask later rows have more to do, and begin.
+    first_row = (gl_NumWorkGroups.x - 1u - gl_WorkGroupID.x) * OWN;
     head_k = first_head / (Q_n2 / K_n2);
     head_v = first_head / (Q_n2 / V_n2);
     batch_k = batch / (Q_n3 / K_n3);
@@ -264,7 +265,7 @@ void main() {
                 }
             }
             if (mixed) {
-                [[dont_unroll]] for (uint i = 0u; i < QUADS; i++) {
+                [[unroll]] for (uint i = 0u; i < QUADS; i++) {
                     uint c = key / 4u + sharer * QUADS + i;
                     vec4 bias = vec4(HIDDEN);
                     if (4u * c < K_n1) {
@@ -277,11 +278,7 @@ void main() {
 #endif
                         bias = mix(vec4(HIDDEN), bias, lessThan(uvec4(4u * c) + uvec4(0u, 1u, 2u, 3u), uvec4(K_n1)));
                     }
-                    [[unroll]] for (uint j = 0u; j < QUADS; j++) {
-                        if (i == j) {
-                            x[j] = mix(x[j] + bias, vec4(HIDDEN), lessThanEqual(bias, vec4(HIDDEN)));
-                        }
-                    }
+                    x[i] = mix(x[i] + bias, vec4(HIDDEN), lessThanEqual(bias, vec4(HIDDEN)));
                 }
             }
             vec4 top = x[0];

@@ -14,7 +14,7 @@ struct Seen {
 #ifdef MASK
 
 // Tiles looked at together, so that what is fetched of them is under way together.
-const uint LOOKS = 4u;
+const uint LOOKS = 8u;
 
 // Of this segment and the one before.
 shared uint seen_some[2];
@@ -42,6 +42,8 @@ Seen look(uint segment, uint count, uint first_row, uint rows, uint first_key) {
     barrier();
     // Heads that share a mask have one row of it.
     const uint together = M_n2 == 1u ? HEADS : 1u;
+    bool aligned = rows % together == 0u && first_row % together == 0u;
+    uint looked = aligned ? rows / together : (rows - 1u) / together + 2u;
     uint quad = lane % quads;
     [[dont_unroll]] for (uint t = 0u; t < count; t += LOOKS) {
         uint some[LOOKS];
@@ -50,7 +52,7 @@ Seen look(uint segment, uint count, uint first_row, uint rows, uint first_key) {
             some[u] = 0u;
             mixed[u] = false;
         }
-        [[dont_unroll]] for (uint i = lane / quads; i < (rows - 1u) / together + 2u; i += gl_WorkGroupSize.x / quads) {
+        [[dont_unroll]] for (uint i = lane / quads; i < looked; i += gl_WorkGroupSize.x / quads) {
             vec4 mask[LOOKS];
             bool inside[LOOKS];
             [[unroll]] for (uint u = 0u; u < LOOKS; u++) {

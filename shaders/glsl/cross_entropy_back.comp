@@ -33,7 +33,15 @@ void main() {
     Position p = rows_position();
     uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
     LogSum acc = logsum_start();
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
+    uint c = rows_column();
+    for (; c + (TOGETHER - 1u) * COLUMNS < quads; c += TOGETHER * COLUMNS) {
+        vec4 x[TOGETHER];
+        for (uint i = 0u; i < TOGETHER; i++) {
+            x[i] = B_load4(c + i * COLUMNS, p.i1, p.i2, p.i3);
+        }
+        logsum_add_all(acc, c + (TOGETHER - 1u) * COLUMNS, D_n0, x);
+    }
+    for (; c < quads; c += COLUMNS) {
         logsum_add(acc, c, D_n0, B_load4(c, p.i1, p.i2, p.i3));
     }
     acc = logsum_join(acc);
@@ -43,7 +51,19 @@ void main() {
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;
     }
-    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+    c = rows_column();
+    for (; c + (TOGETHER - 1u) * COLUMNS < quads; c += TOGETHER * COLUMNS) {
+        vec4 x[TOGETHER];
+        vec4 labels[TOGETHER];
+        for (uint i = 0u; i < TOGETHER; i++) {
+            x[i] = B_load4(c + i * COLUMNS, p.i1, p.i2, p.i3);
+            labels[i] = C_load4(c + i * COLUMNS, p.i1, p.i2, p.i3);
+        }
+        for (uint i = 0u; i < TOGETHER; i++) {
+            D_store4(c + i * COLUMNS, p.i1, p.i2, p.i3, (exp(x[i] - acc.m) * factor - labels[i]) * scale);
+        }
+    }
+    for (; c < BOX_C; c += COLUMNS) {
         vec4 v = vec4(0.0);
         if (c < quads) {
             v = exp(B_load4(c, p.i1, p.i2, p.i3) - acc.m) * factor;

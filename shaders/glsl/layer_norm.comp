@@ -24,23 +24,38 @@ void main() {
     Position p = rows_position();
     uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
     float sum = 0.0;
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
-        sum += sum4(operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3)));
+    vec4 kept[ROOM];
+    ROWS_SWEEP(n, c, quads) {
+        if (c < quads) {
+            vec4 x = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
+            sum += sum4(x);
+            if (KEPT > 0u) {
+                kept[n] = x;
+            }
+        }
     }
     float mean = rows_sum(sum) / float(D_n0);
     // The squares of what is left, in a pass of their own: the difference of two sums would cancel.
     float squares = 0.0;
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
-        vec4 x = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3) - mean);
-        squares += dot(x, x);
+    ROWS_SWEEP(n, c, quads) {
+        if (c < quads) {
+            vec4 x = KEPT > 0u ? kept[n] : A_load4(c, p.i1, p.i2, p.i3);
+            x = operand_mask(c, D_n0, x - mean);
+            squares += dot(x, x);
+        }
     }
     float scale = 1.0 / sqrt(rows_sum(squares) / float(D_n0) + EPS);
 
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;
     }
-    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
-        vec4 v = c < quads ? (A_load4(c, p.i1, p.i2, p.i3) - mean) * scale : vec4(0.0);
-        STORE4(c, p.i1, p.i2, p.i3, v);
+    ROWS_SWEEP(n, c, BOX_C) {
+        vec4 v = vec4(0.0);
+        if (c < quads) {
+            v = ((KEPT > 0u ? kept[n] : A_load4(c, p.i1, p.i2, p.i3)) - mean) * scale;
+        }
+        if (c < BOX_C) {
+            STORE4(c, p.i1, p.i2, p.i3, v);
+        }
     }
 }

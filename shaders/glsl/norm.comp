@@ -36,21 +36,34 @@ const uint QUADS = (D_n0 + 3u) / 4u;
 void main() {
     Position p = rows_position();
     uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
-    float squares = 0.0;
+    vec4 kept[ROOM];
 #ifdef BACK
-    float products = 0.0;
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
-        vec4 x = operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3));
-        squares += dot(x, x);
-        products += dot(x, operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3)));
+    vec4 kept_dy[ROOM];
+    vec2 sums = vec2(0.0);
+    ROWS_SWEEP(n, c, quads) {
+        if (c < quads) {
+            vec4 x = operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3));
+            vec4 dy = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
+            sums += vec2(dot(x, x), dot(x, dy));
+            if (KEPT > 0u) {
+                kept[n] = x;
+                kept_dy[n] = dy;
+            }
+        }
     }
-    squares = rows_sum(squares);
-    products = rows_sum(products);
-    float factor = products / (squares + EPS * float(D_n0));
+    sums = rows_sum2(sums);
+    float squares = sums.x;
+    float factor = sums.y / (squares + EPS * float(D_n0));
 #else
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
-        vec4 x = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
-        squares += dot(x, x);
+    float squares = 0.0;
+    ROWS_SWEEP(n, c, quads) {
+        if (c < quads) {
+            vec4 x = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
+            squares += dot(x, x);
+            if (KEPT > 0u) {
+                kept[n] = x;
+            }
+        }
     }
     squares = rows_sum(squares);
 #endif
@@ -77,16 +90,20 @@ void main() {
         epilogue_store_rotated(c, p.i1, p.i2, p.i3, first, second);
     }
 #else
-    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+    ROWS_SWEEP(n, c, BOX_C) {
         vec4 v = vec4(0.0);
         if (c < quads) {
-            v = A_load4(c, p.i1, p.i2, p.i3);
 #ifdef BACK
-            v -= B_load4(c, p.i1, p.i2, p.i3) * factor;
+            vec4 x = KEPT > 0u ? kept[n] : B_load4(c, p.i1, p.i2, p.i3);
+            vec4 dy = KEPT > 0u ? kept_dy[n] : A_load4(c, p.i1, p.i2, p.i3);
+            v = (dy - x * factor) * scale;
+#else
+            v = scale * (KEPT > 0u ? kept[n] : A_load4(c, p.i1, p.i2, p.i3));
 #endif
-            v *= scale;
         }
-        STORE4(c, p.i1, p.i2, p.i3, v);
+        if (c < BOX_C) {
+            STORE4(c, p.i1, p.i2, p.i3, v);
+        }
     }
 #endif
 }

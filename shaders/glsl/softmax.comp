@@ -71,8 +71,15 @@ void main() {
     Position p = rows_position();
     uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
     LogSum acc = logsum_start();
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
-        logsum_add(acc, c, D_n0, logits(c, p));
+    vec4 kept[ROOM];
+    ROWS_SWEEP(n, c, quads) {
+        if (c < quads) {
+            vec4 x = logits(c, p);
+            logsum_add(acc, c, D_n0, x);
+            if (KEPT > 0u) {
+                kept[n] = x;
+            }
+        }
     }
 #ifdef SINKS
     if (quads > 0u && rows_column() == 0u) {
@@ -85,11 +92,13 @@ void main() {
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;
     }
-    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+    ROWS_SWEEP(n, c, BOX_C) {
         vec4 v = vec4(0.0);
         if (c < quads) {
-            v = exp(logits(c, p) - acc.m) * factor;
+            v = exp((KEPT > 0u ? kept[n] : logits(c, p)) - acc.m) * factor;
         }
-        STORE4(c, p.i1, p.i2, p.i3, v);
+        if (c < BOX_C) {
+            STORE4(c, p.i1, p.i2, p.i3, v);
+        }
     }
 }

@@ -29,20 +29,32 @@ void main() {
     Position p = rows_position();
     uint quads = D_inside(p.i1, p.i2, p.i3) ? QUADS : 0u;
     float products = 0.0;
-    for (uint c = rows_column(); c < quads; c += COLUMNS) {
-        products += dot(operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3)),
-                        operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3)));
+    vec4 kept[ROOM];
+    vec4 kept_dy[ROOM];
+    ROWS_SWEEP(n, c, quads) {
+        if (c < quads) {
+            vec4 dy = operand_mask(c, D_n0, A_load4(c, p.i1, p.i2, p.i3));
+            vec4 y = operand_mask(c, D_n0, B_load4(c, p.i1, p.i2, p.i3));
+            products += dot(dy, y);
+            if (KEPT > 0u) {
+                kept[n] = y;
+                kept_dy[n] = dy;
+            }
+        }
     }
     products = rows_sum(products);
 
     if (p.i1 >= BOX_1 || p.i2 >= BOX_2 || p.i3 >= BOX_3) {
         return;
     }
-    for (uint c = rows_column(); c < BOX_C; c += COLUMNS) {
+    ROWS_SWEEP(n, c, BOX_C) {
         vec4 v = vec4(0.0);
         if (c < quads) {
-            v = SCALE * (A_load4(c, p.i1, p.i2, p.i3) - products) * B_load4(c, p.i1, p.i2, p.i3);
+            vec4 dy = KEPT > 0u ? kept_dy[n] : A_load4(c, p.i1, p.i2, p.i3);
+            v = SCALE * (dy - products) * (KEPT > 0u ? kept[n] : B_load4(c, p.i1, p.i2, p.i3));
         }
-        STORE4(c, p.i1, p.i2, p.i3, v);
+        if (c < BOX_C) {
+            STORE4(c, p.i1, p.i2, p.i3, v);
+        }
     }
 }

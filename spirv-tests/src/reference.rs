@@ -1,7 +1,7 @@
 //! The oracle as a device, to test the tests.
 
 use fblayout::device::MatrixType;
-use fblayout::graph::{Array, Contents, DType, Graph, Kind, Node, Op, ValueId, decode, encode, oracle};
+use fblayout::graph::{Array, Contents, DType, Family, Graph, Kind, Node, Op, ValueId, decode, encode, oracle};
 
 use crate::{Device, Outcome};
 
@@ -30,10 +30,20 @@ impl Reference {
 
     /// Runs a node; what it rounded factors to.
     fn step(&self, node: &Node, graph: &Graph, contents: &mut Contents) -> Option<MatrixType> {
-        let factors = self.rounded.filter(|_| matches!(node.op, Op::MulMat | Op::OutProd));
+        let last = node.inputs.len() - 1;
+        // Masks, sinks and what an attention leaves for its gradients are no factors; `dy y` is summed as it is.
+        let is_factor: fn(usize, usize) -> bool = match node.op {
+            Op::FlashAttn(_) | Op::FlashAttnBackQ(_) => |i, _| i < 3,
+            Op::FlashAttnBackKv(_) => |i, last| i < 3 || i == last,
+            _ => |_, _| true,
+        };
+        let by_units = [Op::MulMat, Op::OutProd].contains(&node.op) || node.op.row().family == Family::Attention;
+        let factors = self.rounded.filter(|_| by_units);
         match factors {
             Some(factors) => {
-                let inputs: Vec<Array> = node.shown(contents).iter().map(|a| a.map(|x| rounded(factors, x))).collect();
+                let mut inputs = node.shown(contents);
+                let of_products = inputs.iter_mut().enumerate().filter(|(i, _)| is_factor(*i, last));
+                of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x)));
                 let held = oracle(&node.op, &inputs, graph.values[node.output.index()].shape);
                 contents.extend(node.written().iter().copied().zip(held));
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fblayout::device::{LimitsClamp, MatrixType, Profile};
 use fblayout::engine::{AttentionChoice, Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId};
-use fblayout::plan::{Plan, PlanOptions, Selector, StorageChoice};
+use fblayout::plan::{HeadChoice, Plan, PlanOptions, Selector, StorageChoice};
 
 use crate::{Device, Outcome};
 
@@ -42,9 +42,12 @@ impl VulkanDevice {
         Self::open_as(&EngineOptions { plan, selection, ..EngineOptions::from_env().map_err(|e| e.to_string())? })
     }
 
+    /// How heads are computed with their losses: small as they are, in chunks.
+    pub const HEAD: HeadChoice = HeadChoice::Tokens(4);
+
     fn open_as(options: &EngineOptions) -> Result<Self, String> {
         // Tests run what GPUs run.
-        let options = &EngineOptions { attention: AttentionChoice::Fused, ..options.clone() };
+        let options = &EngineOptions { attention: AttentionChoice::Fused, head: Self::HEAD, ..options.clone() };
         Ok(Self { engine: Engine::open(0, options).map_err(|e| e.to_string())?, options: options.plan })
     }
 

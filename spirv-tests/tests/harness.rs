@@ -37,6 +37,9 @@ impl Device for Silent {
 fn factors_rounded_for_matrix_units_pass_as_such_alone() {
     let product = |case: &Case| matches!(case.node().op, Op::MulMat | Op::OutProd) && bytes(case) < 1 << 17;
     let products: Vec<Case> = cases::of(Family::Gemm).into_iter().chain(cases::stored()).filter(product).collect();
+    // Attention as well, whose factors are F16.
+    let failures = check_all(&Reference::rounding(MatrixType::F16), &cases::of(Family::Attention));
+    assert!(failures.is_empty(), "{failures:#?}");
     for factors in [MatrixType::F16, MatrixType::Bf16] {
         let failures = check_all(&Reference::rounding(factors), &products);
         assert!(failures.is_empty(), "{factors:?}: {failures:#?}");

@@ -16,8 +16,8 @@ use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
 use crate::plan::{
-    self, Attention, Budget, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Policy, Recompute, Replaced,
-    Rewritten, Selector, Size, replace_attention,
+    self, Attention, AttentionScope, Budget, Footprint, Head, HeadChoice, Home, Plan, PlanError, PlanOptions, Planner,
+    Policy, Recompute, Rewritten, Selector, Size, chunk_head, replace_attention,
 };
 use crate::probe;
 use crate::roofline::{self, Phase, Recorder};
@@ -38,6 +38,8 @@ pub struct EngineOptions {
     pub tape: TapeOptions,
     /// What is done with attention that a graph trains as products and a softmax.
     pub attention: AttentionChoice,
+    /// What is done with heads whose loss the graph computes.
+    pub head: HeadChoice,
     /// A file for what every kind of step took, see [`crate::roofline`]; programs take timestamps then. That of the first engine of a
     /// process: `.1`, `.2` and so on follow the names of the others' files.
     pub roofline: Option<PathBuf>,
@@ -72,7 +74,7 @@ impl std::str::FromStr for AttentionChoice {
 
 impl EngineOptions {
     /// Options from `FBL_STORAGE`, `FBL_POLICY`, `FBL_PROFILE`, `FBL_SELECTOR`, `FBL_BUDGET`,
-    /// `FBL_ATTENTION` and `FBL_ROOFLINE`, and those of [`GpuOptions::from_env`].
+    /// `FBL_ATTENTION`, `FBL_HEAD` and `FBL_ROOFLINE`, and those of [`GpuOptions::from_env`].
     pub fn from_env() -> Result<Self, Error> {
         let storage = from_var("FBL_STORAGE")?.unwrap_or_default();
         let policy = from_var("FBL_POLICY")?.unwrap_or_default();
@@ -80,10 +82,11 @@ impl EngineOptions {
         let selection = selection(from_var("FBL_PROFILE")?, from_var("FBL_SELECTOR")?)?;
         let budget = from_var("FBL_BUDGET")?;
         let attention = from_var("FBL_ATTENTION")?.unwrap_or_default();
+        let head = from_var("FBL_HEAD")?.unwrap_or_default();
         let roofline = std::env::var_os("FBL_ROOFLINE").filter(|file| !file.is_empty()).map(PathBuf::from);
         let gpu = GpuOptions::from_env()?;
         let tape = TapeOptions::under(gpu.validation);
-        Ok(Self { gpu, plan, selection, budget, tape, attention, roofline })
+        Ok(Self { gpu, plan, selection, budget, tape, attention, head, roofline })
     }
 }
 
@@ -165,6 +168,57 @@ pub enum Error {
         /// The rule.
         why: String,
     },
+}
+
+/// What was replaced in a graph before it was planned, and what was not.
+#[derive(Default)]
+struct Replaced {
+    attention: Attention,
+    head: Head,
+}
+
+impl Replaced {
+    /// Nothing was: the graph with it cannot be planned.
+    fn refuse(&mut self, why: &Error) {
+        let all = format!("any: {why}");
+        if self.attention.replaced > 0 {
+            self.attention.replaced = 0;
+            self.attention.refused.push(all.clone());
+        }
+        if !(self.head.chunks.is_empty() && self.head.gradients.is_empty()) {
+            self.head.chunks.clear();
+            self.head.gradients.clear();
+            self.head.refused.push(all);
+        }
+    }
+
+    fn tell(self, plan: &mut Plan) {
+        plan.report.attention = self.attention;
+        plan.report.head = self.head;
+    }
+}
+
+/// A graph rewritten once more.
+fn then<'g, R>(
+    graph: Cow<'g, Graph>,
+    rewrite: impl for<'a> FnOnce(&'a Graph) -> (Cow<'a, Graph>, R),
+    report: &mut R,
+) -> Cow<'g, Graph> {
+    match graph {
+        Cow::Borrowed(graph) => {
+            let (rewritten, what) = rewrite(graph);
+            *report = what;
+            rewritten
+        }
+        Cow::Owned(graph) => {
+            let (rewritten, what) = rewrite(&graph);
+            *report = what;
+            match rewritten {
+                Cow::Owned(rewritten) => Cow::Owned(rewritten),
+                Cow::Borrowed(_) => Cow::Owned(graph),
+            }
+        }
+    }
 }
 
 /// One device, its pipelines, and the rule by which tensors get their homes.
@@ -264,7 +318,7 @@ impl Engine {
     }
 
     /// What [`Engine::compile`] would do with this graph. Steps name nodes of the graph as it is run: that of
-    /// [`replace_attention`], and where values are recomputed that of [`Engine::recompute`].
+    /// [`replace_attention`] and [`chunk_head`], and where values are recomputed that of [`Engine::recompute`].
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
         Ok(self.planned(graph)?.1)
     }
@@ -272,9 +326,9 @@ impl Engine {
     /// The graph rewritten so that a program takes no more than a budget, or, without one, the least that is found.
     pub fn recompute(&self, graph: &Graph, budget: Option<Budget>) -> Result<Rewritten, Error> {
         graph.verify()?;
-        let (graph, attention) = self.with_attention(graph);
+        let (graph, replaced) = self.replaced(graph);
         let mut rewritten = self.recomputed(&graph, budget)?;
-        rewritten.plan.report.attention = attention;
+        replaced.tell(&mut rewritten.plan);
         Ok(rewritten)
     }
 
@@ -318,7 +372,7 @@ impl Engine {
     /// The graph as it is run, with its plan.
     fn planned<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {
         graph.verify()?;
-        let (replaced, mut report) = self.with_attention(graph);
+        let (replaced, mut report) = self.replaced(graph);
         let (graph, mut plan) = match replaced {
             Cow::Borrowed(graph) => self.planned_as_written(graph)?,
             Cow::Owned(replaced) => match self.planned_as_written(&replaced) {
@@ -326,29 +380,33 @@ impl Engine {
                 Ok((Cow::Borrowed(_), plan)) => (Cow::Owned(replaced), plan),
                 // What can be planned as it is written is planned.
                 Err(why) => {
-                    report.replaced = 0;
-                    report.refused.push(format!("any: {why}"));
+                    report.refuse(&why);
                     self.planned_as_written(graph)?
                 }
             },
         };
-        plan.report.attention = report;
+        report.tell(&mut plan);
         Ok((graph, plan))
     }
 
-    /// The graph with its attention as the options say.
-    fn with_attention<'g>(&self, graph: &'g Graph) -> (Cow<'g, Graph>, Attention) {
-        let EngineOptions { plan: PlanOptions { policy, .. }, attention, .. } = self.options;
-        let which = match attention {
-            _ if policy != Policy::Full => None,
-            AttentionChoice::Unfused => None,
-            AttentionChoice::Auto => Some(Replaced::ByUnits),
-            AttentionChoice::Fused => Some(Replaced::All),
-        };
-        match which {
-            Some(which) => replace_attention(graph, self.limits(), which),
-            None => (Cow::Borrowed(graph), Attention::default()),
+    /// The graph with its attention and its heads as the options say.
+    fn replaced<'g>(&self, graph: &'g Graph) -> (Cow<'g, Graph>, Replaced) {
+        let EngineOptions { plan: PlanOptions { policy, .. }, attention, head, .. } = self.options;
+        let mut replaced = Replaced::default();
+        let mut graph = Cow::Borrowed(graph);
+        if policy != Policy::Full {
+            return (graph, replaced);
         }
+        let scope = match attention {
+            AttentionChoice::Unfused => None,
+            AttentionChoice::Auto => Some(AttentionScope::ByUnits),
+            AttentionChoice::Fused => Some(AttentionScope::All),
+        };
+        if let Some(scope) = scope {
+            graph = then(graph, |graph| replace_attention(graph, self.limits(), scope), &mut replaced.attention);
+        }
+        graph = then(graph, |graph| chunk_head(graph, self.limits(), head), &mut replaced.head);
+        (graph, replaced)
     }
 
     fn planned_as_written<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {

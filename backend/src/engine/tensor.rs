@@ -50,6 +50,9 @@ impl Tensor {
             let Desc { dtype, shape } = self.desc();
             return Err(Error::Length { given, expected, dtype, shape });
         }
+        if let Some(texels) = self.home().pack_sparse(bytes) {
+            return Ok(gpu.upload_sparse(self.storage(), &texels)?);
+        }
         Ok(gpu.upload(self.storage(), &self.home().pack(bytes)?)?)
     }
 

@@ -37,9 +37,12 @@ const GROUP: u32 = 128;
 /// Quads of a value's row that an invocation sums, where there are invocations enough.
 const FEW_SLOTS: u32 = 4;
 
-/// Workgroups that fill a GPU, and fewest tiles of keys that pay for a part.
-const GPU_WORKGROUPS: u64 = 256;
-const LEAST_TILES: u32 = 2;
+/// Invocations that fill a GPU.
+const GPU_INVOCATIONS: u64 = 32 << 10;
+
+/// Rows of a workgroup that are few: one query's, as when a text is continued. Their tiles are short, since the values of a tile are
+/// waited for one by one.
+const FEW_ROWS: u64 = 16;
 
 /// Most parts, and most bytes of all their sums.
 const MOST_PARTS: u32 = 64;
@@ -89,7 +92,8 @@ impl By {
         let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
         let most = GROUP.min(limits.largest_group()).max(1);
         let most = 1 << most.ilog2();
-        let (least, keys) = if processor { (PROCESSOR_SUBGROUP, 1) } else { (32, 2) };
+        let (least, keys) =
+            if processor { (PROCESSOR_SUBGROUP, 1) } else { (32, if size.rows() <= FEW_ROWS { 1 } else { 2 }) };
         let lanes = size.quads_v.div_ceil(FEW_SLOTS).next_power_of_two().max(least).min(most);
         let wanted = if processor { 1 } else { size.rows().div_ceil(4).min((most / lanes).into()) };
         // Queries, a tile's weights, and one value of each invocation.
@@ -160,7 +164,9 @@ impl Schedule {
         let blocks = size.rows().div_ceil(by.rows().into());
         let workgroups = blocks * u64::from(size.groups) * u64::from(size.batches);
         let all = size.keys.div_ceil(by.tile());
-        let parts = if processor { 1 } else { Self::parts(size, workgroups, all) };
+        let alone = processor && matches!(by, By::Invocations { .. });
+        let invocations = workgroups * u64::from(by.invocations());
+        let parts = if alone { 1 } else { Self::parts(size, invocations, all) };
         let tiles = all.div_ceil(parts);
         let parts = all.div_ceil(tiles);
         let parts = if parts > 1 || size.joined { parts } else { 0 };
@@ -168,11 +174,11 @@ impl Schedule {
     }
 
     /// Parts of so many tiles of keys that a GPU is filled.
-    fn parts(size: Size, workgroups: u64, tiles: u32) -> u32 {
-        let by_device = GPU_WORKGROUPS.div_ceil(workgroups.max(1)).min(MOST_PARTS.into()) as u32;
+    fn parts(size: Size, invocations: u64, tiles: u32) -> u32 {
+        let by_device = GPU_INVOCATIONS.div_ceil(invocations.max(1)).min(MOST_PARTS.into()) as u32;
         let rows = size.rows() * u64::from(size.groups) * u64::from(size.batches);
         let by_memory = MOST_PART_BYTES / (16 * rows * u64::from(size.quads_v + 1)).max(1);
-        by_device.min(tiles / LEAST_TILES).min(by_memory.min(MOST_PARTS.into()) as u32).max(1)
+        by_device.min(tiles).min(by_memory.min(MOST_PARTS.into()) as u32).max(1)
     }
 }
 

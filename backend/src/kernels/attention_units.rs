@@ -21,8 +21,9 @@ const SHARED: u32 = 21;
 const LOCAL_SIZE_Y: u32 = 1;
 const LOCAL_SIZE_Z: u32 = 2;
 
-/// Octets of one operand that an invocation has under way, where a tile has invocations enough.
+/// Octets of one operand that an invocation has under way, where a tile has invocations enough, and at most: registers hold them.
 const FEW_LOADS: u32 = 4;
+const MOST_LOADS: u32 = 8;
 
 /// Subgroups of a workgroup and others, keys or queries, of a tile, those that spare most first.
 const TILES: [[u32; 2]; 8] = [[4, 64], [4, 32], [2, 64], [2, 32], [4, 16], [2, 16], [1, 32], [1, 16]];
@@ -75,7 +76,8 @@ impl Units {
         };
         let units = limits.matrix_units.iter().filter(|_| wanted).filter(sound);
         let unit = units.max_by_key(|unit| unit.m * unit.n * unit.k)?;
-        let all = || TILES.into_iter().filter_map(|[subgroups, others]| Self::of(*unit, subgroups, others, pass, limits));
+        let all =
+            || TILES.into_iter().filter_map(|[subgroups, others]| Self::of(*unit, subgroups, others, pass, limits));
         all().find(|units| units.loads.iter().all(|&loads| loads <= FEW_LOADS)).or_else(|| all().next())
     }
 
@@ -112,7 +114,8 @@ impl Units {
         let shared = scores + passing + owned;
         let fits = 16 * u64::from(shared) + u64::from(OTHER_BYTES) <= limits.max_shared_memory.into();
         let loads = [octets_a, octets_b].map(|octets| (others * octets).div_ceil(invocations));
-        fits.then_some(Self { unit, subgroups, matrices: others / n, depth, columns, loads, shared })
+        let held = loads.iter().all(|&loads| loads <= MOST_LOADS);
+        (fits && held).then_some(Self { unit, subgroups, matrices: others / n, depth, columns, loads, shared })
     }
 
     /// Rows that a workgroup owns.
@@ -147,5 +150,80 @@ impl Units {
             .set(LOADS_A, loads_a)
             .set(LOADS_B, loads_b)
             .set(SHARED, shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Products;
+
+    const UNIT: MatrixUnit =
+        MatrixUnit { factors: MatrixType::F16, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
+
+    fn gpu(unit: MatrixUnit, shared: u32) -> Limits {
+        Limits { subgroup_size: 32, matrix_units: vec![unit], max_shared_memory: shared, ..Limits::for_tests() }
+    }
+
+    /// What the shaders count on, whatever the rows and the device.
+    #[test]
+    fn tiles_are_shared_out_evenly() {
+        let passes = |size: u32| [Pass::Forward([size, size + 24]), Pass::Back(size)];
+        let units = [
+            UNIT,
+            MatrixUnit { m: 8, n: 8, k: 8, subgroup: 8, ..UNIT },
+            MatrixUnit { k: 8, ..UNIT },
+            MatrixUnit { subgroup: 64, ..UNIT },
+        ];
+        for unit in units {
+            for shared in [32 << 10, 48 << 10, 96 << 10] {
+                for (size, pass) in (4..=256).step_by(4).flat_map(|size| passes(size).map(|pass| (size, pass))) {
+                    let Some(tile) = Units::choose(pass, &gpu(unit, shared)) else {
+                        assert!(size > 96, "{unit:?} {pass:?} of {shared}");
+                        continue;
+                    };
+                    let sharers = unit.subgroup / unit.m;
+                    let quads = tile.others() / 4;
+                    assert!(quads.is_multiple_of(2 * sharers) && tile.invocations().is_multiple_of(quads), "{tile:?}");
+                    assert!(tile.others().is_multiple_of(unit.k) && tile.invocations() >= tile.others(), "{tile:?}");
+                    assert!(tile.depth * unit.k >= size && 16 * tile.shared + OTHER_BYTES <= shared, "{tile:?}");
+                    match pass {
+                        // Behind the weights there is room for a row of factors.
+                        Pass::Forward([_, value]) => {
+                            assert!(tile.columns * unit.n >= value && quads - tile.others() / 8 >= unit.n / 4);
+                        }
+                        Pass::Back(_) => assert_eq!(tile.columns * unit.n, tile.depth * unit.k, "{tile:?}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_device_has_large_tiles() {
+        let [forward, back] =
+            [Pass::Forward([64, 64]), Pass::Back(64)].map(|pass| Units::choose(pass, &gpu(UNIT, 48 << 10)));
+        let extents = |units: Option<Units>| units.map(|units| [units.own(), units.others(), units.invocations()]);
+        assert_eq!((extents(forward), extents(back)), (Some([64, 64, 128]), Some([64, 32, 128])));
+    }
+
+    #[test]
+    fn units_are_left_alone_where_they_do_not_fit() {
+        let pass = Pass::Back(64);
+        for unit in [
+            MatrixUnit { factors: MatrixType::Bf16, ..UNIT },
+            MatrixUnit { k: 4, ..UNIT },
+            MatrixUnit { subgroup: 8, ..UNIT },
+            MatrixUnit { max_invocations: 16, ..UNIT },
+        ] {
+            assert_eq!(Units::choose(pass, &gpu(unit, 48 << 10)), None, "{unit:?}");
+        }
+        let asked = |schedule| Products { schedule: Some(schedule), ..Products::NONE };
+        let staged = Limits { products: asked(ProductSchedule::Staged), ..gpu(UNIT, 48 << 10) };
+        assert_eq!(Units::choose(pass, &staged), None);
+        // A processor has units where it is asked to.
+        let processor = Limits { subgroup_size: 8, ..gpu(UNIT, 48 << 10) };
+        assert_eq!(Units::choose(pass, &processor), None);
+        assert!(Units::choose(pass, &Limits { products: asked(ProductSchedule::Matrix), ..processor }).is_some());
     }
 }

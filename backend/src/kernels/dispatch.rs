@@ -11,6 +11,11 @@ pub(super) const LOCAL_SIZE: u32 = 0;
 pub(super) const TILE_AXIS: u32 = 3;
 pub(super) const TILE_ROWS: u32 = 4;
 pub(super) const BOX: u32 = 5;
+/// Quads of its row that an invocation keeps from one sweep to the next.
+pub(super) const KEPT: u32 = 9;
+
+/// As many as it has registers for, see `rows.glsl`.
+const MOST_KEPT: u32 = 4;
 
 /// How the names of shaders end that decode blocks as the host has them. Decoding every type takes longer to compile than most of
 /// what is done with the result, so that it is in modules of its own.
@@ -169,7 +174,15 @@ impl<'a> Builder<'a> {
         let rows: u64 = extents[1..].iter().map(|&n| u64::from(n)).product();
         let groups = rows / u64::from(tile.rows);
         let size = self.row_group(tile.rows, elements, groups);
-        self.grid(&tile, extents).finish(size, groups)
+        let own = extents[0].div_ceil(size / tile.rows);
+        let this = if own <= MOST_KEPT && self.keeps() { self.set(KEPT, own) } else { self };
+        this.grid(&tile, extents).finish(size, groups)
+    }
+
+    /// Whether the shader keeps quads from one sweep to the next. A rotation loads the other half of a pair, which may be another's.
+    fn keeps(&self) -> bool {
+        fblayout_shaders::get(self.shader).is_some_and(|found| found.constants.contains(&KEPT))
+            && !self.shader.ends_with("_rotated")
     }
 
     /// One workgroup per texel of the rank-1 `output`, whose elements are each the result of a row.

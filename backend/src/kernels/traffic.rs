@@ -2,7 +2,7 @@
 //! `grid.glsl` for everything else.
 
 use super::addressing::constant;
-use super::dispatch::{LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
+use super::dispatch::{KEPT, LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
 use super::gemm::{REDUCE, REDUCE_2, Schedule, Stage};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
 use crate::graph::{Form, Shape, elements, rows};
@@ -355,7 +355,7 @@ impl Grid<'_> {
                 let sweeps = self.sweeps(p);
                 let requests = self.loads(p, touched) * u64::from(loads_of_quad(at));
                 // Kernels of rows stay in theirs.
-                let along_row = sweeps == 2 || (self.shader, p) == ("cross_entropy", 0);
+                let along_row = self.passes(p) == 2 || (self.shader, p) == ("cross_entropy", 0);
                 let changing = if along_row { [true, false, false, false] } else { [true; 4] };
                 Traffic { bytes, requests, shared_bytes: sweeps * bytes, changing, ..read(at, loads, self.subgroup) }
             }
@@ -450,8 +450,13 @@ impl Grid<'_> {
         }
     }
 
-    /// How often operand `p` is gone through: rows are reduced first and written then; all ids are searched by every workgroup.
+    /// How often operand `p` is loaded: once where an invocation keeps what it has of a row.
     fn sweeps(&self, p: usize) -> u64 {
+        if constant(self.constants, KEPT).is_some() { 1 } else { self.passes(p) }
+    }
+
+    /// How often it is gone through: rows are reduced first and written then; all ids are searched by every workgroup.
+    fn passes(&self, p: usize) -> u64 {
         match (self.shader, p) {
             _ if self.written().is_some_and(|written| p > written) => 1,
             ("layer_norm", _) => 3,

@@ -69,7 +69,7 @@ impl Layout {
     pub fn pack_range<T: Copy>(&self, start: usize, linear: &[T], packed: &mut [T]) -> Result<(), Illegal> {
         check_length(packed.len(), self.packed_len())?;
         self.for_each_run(start, linear.len(), |from, to, run| {
-            packed[to..to + run].copy_from_slice(&linear[from..from + run]);
+            copy_run(&mut packed[to..to + run], &linear[from..from + run]);
         })
     }
 
@@ -80,7 +80,7 @@ impl Layout {
     pub fn unpack_range<T: Copy>(&self, packed: &[T], start: usize, linear: &mut [T]) -> Result<(), Illegal> {
         check_length(packed.len(), self.packed_len())?;
         self.for_each_run(start, linear.len(), |from, to, run| {
-            linear[from..from + run].copy_from_slice(&packed[to..to + run]);
+            copy_run(&mut linear[from..from + run], &packed[to..to + run]);
         })
     }
 
@@ -97,6 +97,10 @@ impl Layout {
             return Err(Illegal::WrongLength { given: start.saturating_add(len), expected: total });
         }
         if len == 0 {
+            return Ok(());
+        }
+        if self.view().is_linear(self.lanes(), self.width()) {
+            visit(0, start, len);
             return Ok(());
         }
         let tables: Vec<Vec<usize>> = (0..self.axes.len()).map(|axis| self.offsets(axis)).collect();
@@ -157,6 +161,20 @@ impl Layout {
         }
         offsets.truncate(self.axes[axis].extent as usize);
         offsets
+    }
+}
+
+/// Copies neighbours. Most runs are the elements of a texel, whose number the compiler then knows.
+fn copy_run<T: Copy>(to: &mut [T], from: &[T]) {
+    fn fixed<T: Copy, const N: usize>(to: &mut [T], from: &[T]) {
+        if let (Ok(to), Ok(from)) = (<&mut [T; N]>::try_from(to), <&[T; N]>::try_from(from)) {
+            *to = *from;
+        }
+    }
+    match to.len() {
+        4 => fixed::<T, 4>(to, from),
+        8 => fixed::<T, 8>(to, from),
+        _ => to.copy_from_slice(from),
     }
 }
 

@@ -77,7 +77,7 @@ impl Draft {
         let sizes = |slots: &[Slot]| slots.iter().map(|s| size_of(s, footprint)).collect::<Result<Vec<_>, _>>();
         let mut epochs = match in_turn {
             true => (0..steps.len()).collect(),
-            false => order::arrange(&mut steps, &slots, &sizes(&slots)?),
+            false => order::arrange(&mut steps, &slots, &sizes(&slots)?, in_place),
         };
         for (slot, live) in slots.iter_mut().zip(lifetimes(&steps)) {
             slot.live = live;

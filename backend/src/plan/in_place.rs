@@ -52,27 +52,27 @@ pub(super) fn drop_idle(steps: &mut Vec<Step>, epochs: &mut Vec<usize>) -> bool 
 
 /// An operand that ends at this step and an output that begins here and may take its place.
 fn pair(at: usize, step: &Step, slots: &[Slot], is_free: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
-    // Constants of a piece count from the rows that each operand binds.
-    if !step.rows.is_empty() {
-        return None;
-    }
+    let mut pairs = pairs(step, slots);
+    pairs.find(|&(operand, output)| slots[output].live.0 == at && slots[operand].live.1 == at && is_free(operand))
+}
+
+/// Operands of a step, each with an output that could be one storage with it, as far as homes and the kernel tell; both are the plan's own.
+pub(super) fn pairs(step: &Step, slots: &[Slot]) -> impl Iterator<Item = (usize, usize)> {
     let own = |slot: usize| matches!(slots[slot].owner, Owner::Arena { .. });
     let bound = |slot: usize| step.args.iter().zip(0..).filter(move |((bound, _), _)| *bound == slot);
-    let begins = |slot: usize| own(slot) && slots[slot].live.0 == at && bound(slot).count() == 1;
-    let outputs = step.args.iter().zip(0..).filter(|&(&(slot, access), _)| access == Access::Write && begins(slot));
-    outputs.into_iter().find_map(|(&(output, _), position)| {
-        let fits = |operand: usize| {
+    // Constants of a piece count from the rows that each operand binds.
+    let outputs = step.args.iter().zip(0..).filter(move |&(&(slot, access), _)| {
+        step.rows.is_empty() && access == Access::Write && own(slot) && bound(slot).count() == 1
+    });
+    outputs.flat_map(move |(&(output, _), position)| {
+        let fits = move |operand: usize| {
             // An operand may be bound more than once, as in x * x.
             let works = |((_, access), place): (&(usize, Access), u32)| {
                 *access == Access::Read && kernels::works_in_place(step.shader, &step.constants, place, position)
             };
-            own(operand)
-                && slots[operand].live.1 == at
-                && slots[operand].home == slots[output].home
-                && bound(operand).all(works)
-                && is_free(operand)
+            own(operand) && slots[operand].home == slots[output].home && bound(operand).all(works)
         };
-        let ends = step.args.iter().map(|&(slot, _)| slot).find(|&slot| slot != output && fits(slot));
-        ends.map(|operand| (operand, output))
+        let operands = step.args.iter().map(|&(slot, _)| slot).filter(move |&slot| slot != output && fits(slot));
+        operands.map(move |operand| (operand, output))
     })
 }

@@ -8,8 +8,10 @@ mod chain;
 mod commute;
 mod cost;
 mod dirty;
+mod edit;
 mod fusion;
 mod hazards;
+mod head;
 mod home;
 mod in_place;
 mod ladder;
@@ -22,16 +24,18 @@ mod policy;
 mod recompute;
 mod report;
 mod select;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{Attention, Replaced, replace_attention};
+pub use attention::{Attention, AttentionScope, replace_attention};
 pub use bound::UpperBound;
 pub use build::{plan, supports};
 pub use candidates::{Candidate, Candidates, Counts, candidates};
 pub(crate) use cost::step_flops;
 pub use cost::{Bound, Objective, Prediction, StepCost, predict};
 pub use dirty::{Causes, Change, ChangeError};
+pub use head::{Head, HeadChoice, chunk_head};
 pub use home::{Home, PlanOptions, StorageChoice, TEXEL_BYTES, Tile};
 pub use memory::{Footprint, Peak, Size};
 pub use planner::Planner;
@@ -40,6 +44,7 @@ pub use recompute::{Budget, Recompute, Recomputed, Rewritten};
 pub use report::{Report, Transform, TransformKind, Verdict};
 use select::Layouts;
 pub use select::{Certificate, Choice, Selection, Selector, select};
+pub use sparse::Texel;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,22 +3,31 @@
 //! List scheduling by *epochs*, the steps from one barrier to the next. An epoch takes every step whose operands earlier ones have made,
 //! in the order of the graph; what does not depend on each other (projections of one input, the gradients of a LoRA pair, updates of
 //! weights, sums of parts) thus shares the device. Memory bounds it: a step comes before its turn only if its results, kept until then,
-//! make no place of the given order need more than its fullest place does.
+//! make no place of the given order need more than its fullest place does. And one that could take over a large storage which ends with it
+//! waits until nobody else reads that: side by side with another reader, both storages would be needed.
 
 use std::collections::BTreeSet;
 
 use crate::kernels::Access;
 
 use super::memory::Size;
-use super::{Owner, Slot, Step};
+use super::{Owner, Slot, Step, in_place};
 
 /// Places that a step whose results take memory may come before its turn: so far looks the search for what else can run.
 const AHEAD: usize = 256;
 
-/// Puts steps in order; the epoch of each, ascending from 0. Slots need no lifetimes yet.
-pub(super) fn arrange(steps: &mut Vec<Step>, slots: &[Slot], sizes: &[Size]) -> Vec<usize> {
+/// What part of all memory a storage has at least for its heir to wait: a hundredth of the memory is worth a barrier.
+const LARGE: u64 = 128;
+
+/// Puts steps in order; the epoch of each, ascending from 0. Slots need no lifetimes yet. `in_place` tells whether results will take over
+/// the storage of operands.
+pub(super) fn arrange(steps: &mut Vec<Step>, slots: &[Slot], sizes: &[Size], in_place: bool) -> Vec<usize> {
     let runs = runs(steps);
-    let (order, epochs) = Scheduler::new(steps, &runs, slots, sizes).schedule();
+    let mut scheduler = Scheduler::new(steps, &runs, slots, sizes);
+    if in_place {
+        scheduler.inherit(steps, &runs, slots);
+    }
+    let (order, epochs) = scheduler.schedule();
     let mut taken: Vec<Option<Step>> = std::mem::take(steps).into_iter().map(Some).collect();
     let mut numbers = Vec::with_capacity(taken.len());
     for (run, epoch) in order.into_iter().zip(epochs) {
@@ -61,6 +70,8 @@ struct Scheduler {
     slots: Vec<(u64, usize, usize)>,
     /// Bytes alive at each place of the given order, as it is changed by what was moved.
     alive: Vec<u64>,
+    /// For each run, a large slot that ends with it in the given order, and that one which it begins will take over.
+    inherits: Vec<Option<usize>>,
 }
 
 impl Scheduler {
@@ -72,6 +83,7 @@ impl Scheduler {
             begins: vec![0; runs.len()],
             slots: vec![(0, 0, 0); slots.len()],
             alive: vec![0; runs.len()],
+            inherits: vec![None; runs.len()],
         };
         let mut history: Vec<History> = vec![History::default(); slots.len()];
         let mut first = vec![None; slots.len()];
@@ -106,10 +118,42 @@ impl Scheduler {
         scheduler
     }
 
+    /// Finds large slots that others will take over: they are not alive beside those.
+    fn inherit(&mut self, steps: &[Step], runs: &[(usize, usize)], slots: &[Slot]) {
+        let least = self.most() / LARGE;
+        let mut begun: Vec<bool> = vec![false; slots.len()];
+        for (run, &(start, end)) in runs.iter().enumerate() {
+            let (step, touched) = (&steps[start], &self.touches[run]);
+            if end == start + 1 && touched.iter().any(|&slot| self.slots[slot].0 >= least) {
+                let takes = |&(operand, output): &(usize, usize)| {
+                    let (bytes, _, last) = self.slots[operand];
+                    bytes >= least && last == run && begun[operand] && !begun[output]
+                };
+                self.inherits[run] = in_place::pairs(step, slots).find(takes).map(|(operand, _)| operand);
+            }
+            touched.iter().for_each(|&slot| begun[slot] = true);
+            if let Some(operand) = self.inherits[run] {
+                let (bytes, _, last) = &mut self.slots[operand];
+                self.alive[run] -= *bytes;
+                *last -= 1;
+            }
+        }
+    }
+
+    /// Bytes alive at the fullest place.
+    fn most(&self) -> u64 {
+        self.alive.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether others have yet to read a slot that a run could take over.
+    fn awaits_readers(&self, run: usize) -> bool {
+        self.inherits[run].is_some_and(|slot| self.slots[slot].1 > 1)
+    }
+
     /// The runs in their new order, with the epoch of each.
     fn schedule(mut self) -> (Vec<usize>, Vec<usize>) {
         let count = self.after.len();
-        let most = self.alive.iter().copied().max().unwrap_or(0);
+        let most = self.most();
         let (mut order, mut epochs) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let (mut ready, mut light): (BTreeSet<usize>, BTreeSet<usize>) = (BTreeSet::new(), BTreeSet::new());
         let free = |begins: &[u64], run: usize| begins[run] == 0;
@@ -123,12 +167,12 @@ impl Scheduler {
         let mut done = vec![false; count];
         let (mut turn, mut epoch) = (0_usize, 0);
         while order.len() < count {
-            // Whose turn it is waits for nothing: all before it are done.
+            // Whose turn it is waits for nothing: all before it are done, and so are all other readers of what ends with it.
             let begin = order.len();
             let window = || turn..turn.saturating_add(AHEAD).min(count);
             let mut taken: Vec<usize> = std::mem::take(&mut light).into_iter().collect();
             for run in ready.range(window()).copied().collect::<Vec<_>>() {
-                if self.come_forward(turn, run, most) {
+                if !self.awaits_readers(run) && self.come_forward(turn, run, most) {
                     ready.remove(&run);
                     taken.push(run);
                 }
@@ -161,10 +205,13 @@ impl Scheduler {
     /// Lets a run come at a place before its own, if memory allows.
     fn come_forward(&mut self, to: usize, run: usize, most: u64) -> bool {
         let bytes = self.begins[run];
+        let inherited = self.inherits[run].map_or(0, |slot| self.slots[slot].0);
         let between = &mut self.alive[to..run];
-        let fits = between.iter().all(|&alive| alive + bytes <= most);
+        let fits = between.iter().all(|&alive| alive + bytes - inherited <= most);
         if fits {
             between.iter_mut().for_each(|alive| *alive += bytes);
+            // What it takes over ends there, and is no second storage.
+            between.iter_mut().take(1).for_each(|alive| *alive -= inherited);
         }
         fits
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Attention, Peak};
+use super::{Attention, Head, Peak};
 
 /// Kind of a transform that the host wrote as a copy or a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -49,6 +49,8 @@ pub struct Transform {
 pub struct Report {
     /// Attention that was replaced before the plan was made, and what was not.
     pub attention: Attention,
+    /// The same of heads with their losses.
+    pub head: Head,
     /// Every transform of the graph.
     pub transforms: Vec<Transform>,
     /// Dispatches of the plan.
@@ -122,6 +124,9 @@ impl fmt::Display for Report {
         )?;
         if self.attention != Attention::default() {
             writeln!(f, "{}", self.attention)?;
+        }
+        if self.head != Head::default() {
+            writeln!(f, "{}", self.head)?;
         }
         for (kind, (gone, explicit)) in kinds {
             writeln!(f, "{kind:?}: {gone} became coordinates, {explicit} moved bytes")?;

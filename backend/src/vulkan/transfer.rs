@@ -264,6 +264,19 @@ impl Gpu {
         if staged.is_empty() { Ok(()) } else { lock(&self.lane).upload(&staged) }
     }
 
+    /// Sets all texels to zero but these, each with its number in the order of rows: few bytes travel.
+    pub fn upload_sparse(&self, storage: &Storage, texels: &[(u64, [u8; TEXEL_BYTES as usize])]) -> Result<()> {
+        storage.check_device(&self.device)?;
+        if let Some((at, _)) = texels.iter().find(|(at, _)| *at >= storage.texels()) {
+            let what = format!("upload of texel {at} to a {}", storage.describe());
+            return Err(Error::invalid(what, format!("it has {} texels", storage.texels())));
+        }
+        let items: Vec<(&Storage, u64, &[u8])> = texels.iter().map(|(at, texel)| (storage, *at, &texel[..])).collect();
+        let mut lane = lock(&self.lane);
+        lane.fill(storage, 0)?;
+        if items.is_empty() { Ok(()) } else { lane.upload(&items) }
+    }
+
     /// Writes whole rows from `first_row` on. Other rows of an image in an arena keep what they hold only while no
     /// storage that shares its memory was written.
     pub fn upload_rows(&self, storage: &Storage, first_row: u32, data: &[u8]) -> Result<()> {

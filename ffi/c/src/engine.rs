@@ -41,10 +41,12 @@ pub const FBL_POLICY_LAYOUT_REUSE: u32 = 6;
 /// Every view is copied for every reader.
 pub const FBL_POLICY_CONVERT_ALWAYS: u32 = 7;
 
+/// Attention that a graph trains is fused where matrix units compute it: the default.
+pub const FBL_ATTENTION_AUTO: u32 = 1;
 /// Attention that a graph trains is computed as it is written.
-pub const FBL_ATTENTION_UNFUSED: u32 = 1;
+pub const FBL_ATTENTION_UNFUSED: u32 = 2;
 /// Attention that a graph trains as products and a softmax is computed in one sweep, without memory for its scores.
-pub const FBL_ATTENTION_FUSED: u32 = 2;
+pub const FBL_ATTENTION_FUSED: u32 = 3;
 
 /// No validation of Vulkan's calls.
 pub const FBL_VALIDATION_OFF: u32 = 1;
@@ -162,6 +164,7 @@ pub(crate) fn policy(number: u32) -> Result<Option<Policy>, Failure> {
 pub(crate) fn attention(number: u32) -> Result<Option<AttentionChoice>, Failure> {
     Ok(match number {
         FBL_DEFAULT => None,
+        FBL_ATTENTION_AUTO => Some(AttentionChoice::Auto),
         FBL_ATTENTION_UNFUSED => Some(AttentionChoice::Unfused),
         FBL_ATTENTION_FUSED => Some(AttentionChoice::Fused),
         _ => return Err(Failure::argument(format!("attention {number} is none of FBL_ATTENTION_*"))),

@@ -19,7 +19,7 @@ pub struct Uid {
 }
 
 /// 128 bits over everything that the compiled graph depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Structure([u64; 2]);
 
 impl Structure {

@@ -1,12 +1,14 @@
 //! `ggml_backend_device_i`: one per Vulkan device. The engine is opened when the first buffer or stream needs it.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{
     DEVICE_TYPE_GPU, DEVICE_TYPE_IGPU, ggml_backend, ggml_backend_buffer_type, ggml_backend_dev_caps,
     ggml_backend_dev_props, ggml_backend_device, ggml_backend_device_i, ggml_backend_reg, ggml_tensor,
 };
+use crate::cache::Structure;
 use crate::engine::{Description, Engine};
 use crate::guard::{borrow, guard};
 use crate::host::Host;
@@ -24,7 +26,12 @@ pub struct Device<E: Engine> {
     host: Host,
     adapter: E::Adapter,
     engine: Mutex<Option<Arc<E>>>,
+    /// Nodes that are known to be supported: hosts ask about each of a graph's again and again.
+    supported: Mutex<HashSet<Structure>>,
 }
+
+/// Nodes remembered at most.
+const MOST_SUPPORTED: usize = 8192;
 
 // SAFETY: the raw pointers inside name immortal objects of this plugin that are never written after `register`.
 unsafe impl<E: Engine> Send for Device<E> {}
@@ -48,6 +55,7 @@ impl<E: Engine> Device<E> {
             host,
             adapter,
             engine: Mutex::new(None),
+            supported: Mutex::default(),
         }));
         // SAFETY: the box is leaked, so the pointer stays valid, and nobody else has it yet.
         unsafe {
@@ -114,11 +122,25 @@ impl<E: Engine> Device<E> {
     unsafe fn supports(&self, op: &ggml_tensor) -> Result<(), String> {
         // SAFETY: the caller's promise.
         let snapshot = unsafe { Snapshot::of_node(op, self.host.nbytes) }?;
-        let graph = translate::translate(&snapshot)?.graph;
-        if graph.nodes.is_empty() {
+        // No root has a place here.
+        let node = Structure::of(&snapshot, |_| 0);
+        if self.supported().contains(&node) {
             return Ok(());
         }
-        E::supports(&self.adapter, &graph)
+        let graph = translate::translate(&snapshot)?.graph;
+        if !graph.nodes.is_empty() {
+            E::supports(&self.adapter, &graph)?;
+        }
+        let mut supported = self.supported();
+        if supported.len() >= MOST_SUPPORTED {
+            supported.clear();
+        }
+        supported.insert(node);
+        Ok(())
+    }
+
+    fn supported(&self) -> MutexGuard<'_, HashSet<Structure>> {
+        self.supported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -31,6 +31,7 @@ pub fn cases() -> Vec<Case> {
         ("one token", MASKED_KEEPING, Size { queries: 1, keys: 1, heads: 1, kv_heads: 1, ..SMALL }),
         ("masked", MASKED_KEEPING, Size { size: 40, queries: 33, keys: 33, heads: 6, batches: 2, ..SMALL }),
         ("more keys", MASKED_KEEPING, Size { size: 80, queries: 7, keys: 70, heads: 2, ..SMALL }),
+        ("queries enough for parts", MASKED_KEEPING, Size { size: 16, queries: 70, keys: 9, ..SMALL }),
         ("long rows", KEEPING, Size { size: 256, queries: 33, keys: 20, heads: 3, kv_heads: 1, ..SMALL }),
         ("capped", capped, Size { size: 8, heads: 9, kv_heads: 3, queries: 5, ..SMALL }),
         ("slopes of 6 heads", sloped, Size { heads: 6, ..SMALL }),

@@ -6,8 +6,8 @@ use fblayout::device::{Limits, LimitsClamp, Preset, Profile};
 use fblayout::engine::{AttentionChoice, Engine, EngineOptions};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{
-    Budget, Change, ChangeError, Choice, Footprint, Home, Plan, PlanError, PlanOptions, Planner, Recompute, Rewritten,
-    Selection, Selector, UpperBound,
+    Budget, Change, ChangeError, Choice, Footprint, HeadChoice, Home, Plan, PlanError, PlanOptions, Planner, Recompute,
+    Rewritten, Selection, Selector, UpperBound,
 };
 use fblayout::probe;
 use fblayout::vulkan::{Gpu, GpuOptions};
@@ -39,9 +39,9 @@ impl Target {
     /// The device of that name: `present`, `measured`, a preset, or limits as JSON. `FBL_LIMITS` clamps the device present alone.
     pub fn find(name: &str, plan: PlanOptions) -> Result<Self, Box<dyn std::error::Error>> {
         if name == PRESENT {
-            // Steps are told by the nodes of the graph as it is written.
-            let attention = AttentionChoice::Unfused;
-            let options = EngineOptions { plan, attention, ..EngineOptions::from_env()? };
+            // Steps are told by the nodes of the graph that is planned.
+            let (attention, head) = (AttentionChoice::Unfused, HeadChoice::Whole);
+            let options = EngineOptions { plan, attention, head, ..EngineOptions::from_env()? };
             return Ok(Self::Present(Engine::open(0, &options)?));
         }
         if name == MEASURED {

@@ -5,7 +5,7 @@ mod common;
 use common::{Noise, TRAININGS, contents, options, train_contents};
 use fblayout::device::Limits;
 use fblayout::graph::{Array, Contents, ValueId, eval};
-use fblayout::plan::{Replaced, replace_attention};
+use fblayout::plan::{AttentionScope, replace_attention};
 use fblayout_models::{Config, MODELS, Model, Training, loss_graph, train_graph};
 
 const STEP: f64 = 2e-4;
@@ -49,7 +49,7 @@ fn assert_gradients(config: &Config, training: Training) {
     let model = loss_graph(config, &options).expect("a loss");
     let train = train_graph(config, &options).expect("a training step");
     let contents = contents(config, &options, &model);
-    let (graph, attention) = replace_attention(&train.model.graph, &Limits::USUAL, Replaced::All);
+    let (graph, attention) = replace_attention(&train.model.graph, &Limits::USUAL, AttentionScope::All);
     assert_eq!(attention.replaced, config.layers as usize, "{}: {:?}", config.name, attention.refused);
     let after = eval(&graph, train_contents(config, &options, &train)).expect("a training step in f64");
     assert!(!train.updates.is_empty());

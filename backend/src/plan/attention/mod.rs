@@ -12,14 +12,15 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::device::Limits;
-use crate::graph::{Graph, Kind, Node, Op, Operand};
+use crate::graph::{Graph, Node, Op, Operand};
 use crate::kernels;
 
+use super::edit::Edit;
 use find::{Index, Trained};
 
 /// Which attention is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replaced {
+pub enum AttentionScope {
     /// All that a device can compute in one sweep.
     All,
     /// Only what matrix units compute: by invocations alone a sweep takes longer than the products that it replaces.
@@ -43,15 +44,15 @@ impl std::fmt::Display for Attention {
 }
 
 /// The graph with its attention replaced wherever it is trained and nobody else reads its weights. Values keep their ids; those that no
-/// node computes any more are [`Kind::Dropped`].
-pub fn replace_attention<'g>(graph: &'g Graph, limits: &Limits, which: Replaced) -> (Cow<'g, Graph>, Attention) {
+/// node computes any more are [`crate::graph::Kind::Dropped`].
+pub fn replace_attention<'g>(graph: &'g Graph, limits: &Limits, scope: AttentionScope) -> (Cow<'g, Graph>, Attention) {
     let mut report = Attention::default();
     let index = Index::new(graph);
-    let mut edit = Edit { graph: Cow::Borrowed(graph), gone: vec![false; graph.nodes.len()], new: Vec::new() };
+    let mut edit = Edit::new(graph);
     for at in 0..graph.nodes.len() {
         let replaced = match index.trained(at) {
             Ok(None) => continue,
-            Ok(Some(found)) => edit.replace(&found, limits, which),
+            Ok(Some(found)) => replace(&mut edit, &found, limits, scope),
             Err(why) => Err(why),
         };
         match replaced {
@@ -65,115 +66,52 @@ pub fn replace_attention<'g>(graph: &'g Graph, limits: &Limits, which: Replaced)
     (Cow::Owned(edit.finish()), report)
 }
 
-/// A graph whose nodes are being replaced.
-struct Edit<'g> {
-    graph: Cow<'g, Graph>,
-    /// Nodes of the graph that are computed no more.
-    gone: Vec<bool>,
-    /// New nodes, each with the node whose turn they come before.
-    new: Vec<(usize, Node)>,
+fn replace(edit: &mut Edit<'_>, found: &Trained, limits: &Limits, scope: AttentionScope) -> Result<(), String> {
+    let [size, ..] = found.q.shape;
+    if scope == AttentionScope::ByUnits && !kernels::trains_attention_by_units(size, limits) {
+        return Err(format!("no matrix units take rows of {size} elements here"));
+    }
+    kernels::trains_attention(size, found.mask.is_some(), limits).map_err(|refusal| refusal.to_string())?;
+    let results: Vec<usize> = found.results().collect();
+    edit.replace(&found.gone, &results, |edit| nodes_for(edit, found))
 }
 
-impl Edit<'_> {
-    fn replace(&mut self, found: &Trained, limits: &Limits, which: Replaced) -> Result<(), String> {
-        let [size, ..] = found.q.shape;
-        if which == Replaced::ByUnits && !kernels::trains_attention_by_units(size, limits) {
-            return Err(format!("no matrix units take rows of {size} elements here"));
-        }
-        kernels::trains_attention(size, found.mask.is_some(), limits).map_err(|refusal| refusal.to_string())?;
-        let values = self.graph.values.len();
-        match self.nodes_for(found) {
-            Ok(new) => {
-                self.new.extend(new);
-                let graph = self.graph.to_mut();
-                for &at in &found.gone {
-                    self.gone[at] = true;
-                    let output = graph.nodes[at].output;
-                    if !found.results().any(|result| result == at) {
-                        graph.values[output.index()].kind = Kind::Dropped;
-                    }
-                }
-                Ok(())
-            }
-            Err(why) => {
-                let graph = self.graph.to_mut();
-                graph.values.truncate(values);
-                Err(why)
-            }
-        }
+/// What computes the results of an attention instead; values are added to the graph, nodes are not.
+fn nodes_for(edit: &mut Edit<'_>, found: &Trained) -> Result<Vec<(usize, Node)>, String> {
+    let Trained { attention, q, k, v, mask, dy, .. } = *found;
+    let (heads, kv_heads) = (q.shape[2], k.shape[2]);
+    let name = edit.graph.nodes[found.y].name.clone();
+    let mut new = Vec::new();
+    let mut operands: Vec<Operand> = [q, k, v].into_iter().chain(mask).collect();
+    let y = edit.add(&mut new, found.y, &name, Op::FlashAttn(attention), operands.clone())?;
+    hand_over(edit, &mut new, found.y, found.y, heads_of(y, 0, heads)?);
+    let kept = operands.len();
+    operands.extend([y, dy.permute([0, 2, 1, 3]).map_err(|e| e.to_string())?]);
+    let name = format!("{name}: gradient");
+    let dq = edit.add(&mut new, found.back, &name, Op::FlashAttnBackQ(attention), operands.clone())?;
+    if let Some(at) = found.dq {
+        hand_over(edit, &mut new, found.back, at, heads_of(dq, 0, heads)?);
     }
+    if found.dk.or(found.dv).is_none() {
+        return Ok(new);
+    }
+    operands[kept] = dq;
+    let d = edit.add(&mut new, found.back, &name, Op::FlashAttnBackKv(attention), operands)?;
+    if let Some(at) = found.dk {
+        hand_over(edit, &mut new, found.back, at, heads_of(d, 0, kv_heads)?);
+    }
+    if let Some(at) = found.dv {
+        // The host's product has the rows of keys innermost, as the values that it multiplies.
+        hand_over(edit, &mut new, found.back, at, heads_of(d, kv_heads, kv_heads)?.transpose());
+    }
+    Ok(new)
+}
 
-    /// What computes the results of an attention instead; values are added to the graph, nodes are not.
-    fn nodes_for(&mut self, found: &Trained) -> Result<Vec<(usize, Node)>, String> {
-        let Trained { attention, q, k, v, mask, dy, .. } = *found;
-        let (heads, kv_heads) = (q.shape[2], k.shape[2]);
-        let name = self.graph.nodes[found.y].name.clone();
-        let mut new = Vec::new();
-        let mut operands: Vec<Operand> = [q, k, v].into_iter().chain(mask).collect();
-        let y = self.add(&mut new, found.y, &name, Op::FlashAttn(attention), operands.clone())?;
-        self.hand_over(&mut new, found.y, found.y, heads_of(y, 0, heads)?);
-        let kept = operands.len();
-        operands.extend([y, dy.permute([0, 2, 1, 3]).map_err(|e| e.to_string())?]);
-        let name = format!("{name}: gradient");
-        let dq = self.add(&mut new, found.back, &name, Op::FlashAttnBackQ(attention), operands.clone())?;
-        if let Some(at) = found.dq {
-            self.hand_over(&mut new, found.back, at, heads_of(dq, 0, heads)?);
-        }
-        if found.dk.or(found.dv).is_none() {
-            return Ok(new);
-        }
-        operands[kept] = dq;
-        let d = self.add(&mut new, found.back, &name, Op::FlashAttnBackKv(attention), operands)?;
-        if let Some(at) = found.dk {
-            self.hand_over(&mut new, found.back, at, heads_of(d, 0, kv_heads)?);
-        }
-        if let Some(at) = found.dv {
-            // The host's product has the rows of keys innermost, as the values that it multiplies.
-            self.hand_over(&mut new, found.back, at, heads_of(d, kv_heads, kv_heads)?.transpose());
-        }
-        Ok(new)
-    }
-
-    fn add(
-        &mut self,
-        new: &mut Vec<(usize, Node)>,
-        before: usize,
-        name: &str,
-        op: Op,
-        inputs: Vec<Operand>,
-    ) -> Result<Operand, String> {
-        let graph = self.graph.to_mut();
-        let id = graph.node(name, op, inputs).map_err(|e| e.to_string())?;
-        new.extend(graph.nodes.pop().map(|node| (before, node)));
-        Ok(graph.whole(id))
-    }
-
-    /// Copies a window to the result of the node `at`, in whose order its elements are.
-    fn hand_over(&self, new: &mut Vec<(usize, Node)>, before: usize, at: usize, window: Operand) {
-        let Node { name, output, .. } = &self.graph.nodes[at];
-        let copy =
-            Node { name: name.clone(), op: Op::Copy, inputs: vec![window], output: *output, updates: Vec::new() };
-        new.push((before, copy));
-    }
-
-    fn finish(self) -> Graph {
-        let Self { graph, gone, mut new } = self;
-        let mut graph = graph.into_owned();
-        // What comes before the same node stays in the order in which it was added.
-        new.sort_by_key(|&(before, _)| before);
-        let mut new = new.into_iter().peekable();
-        let mut nodes = Vec::with_capacity(graph.nodes.len());
-        for (at, node) in graph.nodes.into_iter().enumerate() {
-            while let Some((_, node)) = new.next_if(|&(before, _)| before == at) {
-                nodes.push(node);
-            }
-            if !gone[at] {
-                nodes.push(node);
-            }
-        }
-        graph.nodes = nodes;
-        graph
-    }
+/// Copies a window to the result of the node `at`, in whose order its elements are.
+fn hand_over(edit: &Edit<'_>, new: &mut Vec<(usize, Node)>, before: usize, at: usize, window: Operand) {
+    let Node { name, output, .. } = &edit.graph.nodes[at];
+    let copy = Node { name: name.clone(), op: Op::Copy, inputs: vec![window], output: *output, updates: Vec::new() };
+    new.push((before, copy));
 }
 
 /// Some heads of a result `[hs, heads, n, b]` as products have them: `[hs, n, heads, b]`.

@@ -1,7 +1,7 @@
 //! Replaced or not, a graph gives the same; what others need stays.
 
-use super::{Replaced, replace_attention};
-use crate::device::Limits;
+use super::{AttentionScope, replace_attention};
+use crate::device::{Limits, MatrixType, MatrixUnit};
 use crate::graph::{Array, Contents, DType, Desc, Graph, Kind, Op, Operand, Unary, ValueId, eval};
 use crate::plan::tests::Exact;
 use crate::plan::{PlanOptions, plan};
@@ -86,7 +86,7 @@ fn scene(at: Size) -> Scene {
 }
 
 fn refused(graph: &Graph, limits: &Limits) -> String {
-    let (replaced, report) = replace_attention(graph, limits, Replaced::All);
+    let (replaced, report) = replace_attention(graph, limits, AttentionScope::All);
     assert!(report.replaced == 0 && *replaced == *graph);
     report.refused.join("; ")
 }
@@ -115,7 +115,7 @@ fn replaced_attention_gives_the_same() {
     ];
     for size in sizes {
         let scene = scene(size);
-        let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests(), Replaced::All);
+        let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests(), AttentionScope::All);
         assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]), "{size:?}");
         graph.verify().unwrap();
         assert_same(&scene, &graph, &format!("{size:?}"));
@@ -141,7 +141,7 @@ fn sums_over_heads_may_lie_along_another_axis() {
         scene.graph.values[node.output.index()].shape = [n0, n1, kv_heads, 1];
         assert_eq!([share, kv_heads], [2, 2]);
     }
-    let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests(), Replaced::All);
+    let (graph, report) = replace_attention(&scene.graph, &Limits::for_tests(), AttentionScope::All);
     assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]));
     assert_same(&scene, &graph, "along axis 3");
 }
@@ -183,4 +183,29 @@ fn what_a_device_cannot_do_is_not_replaced() {
     assert_eq!(why, "weights: its gradients bind 7 operands, a dispatch at most 4");
     let odd = refused(&scene(Size { size: 6, ..SMALL }).graph, &Limits::for_tests());
     assert!(odd.contains("rows of 6 elements are no whole quads"), "{odd}");
+}
+
+/// Without units a sweep takes longer than the products that it replaces.
+#[test]
+fn attention_is_replaced_where_units_compute_it() {
+    let unit = MatrixUnit { factors: MatrixType::F16, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
+    let gpu = Limits { subgroup_size: 32, matrix_units: vec![unit], ..Limits::for_tests() };
+    let scene = scene(Size { size: 64, ..SMALL });
+    let (graph, report) = replace_attention(&scene.graph, &gpu, AttentionScope::ByUnits);
+    assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]));
+    let planned = plan(&graph, &gpu, PlanOptions::default(), &Exact).unwrap();
+    let by_units = |name: &str| planned.steps.iter().any(|step| step.shader == name);
+    assert!(by_units("attention_back_matrix_q_masked") && by_units("attention_back_matrix_kv_masked"));
+
+    let others = [
+        Limits { matrix_units: Vec::new(), ..gpu.clone() },
+        Limits { matrix_units: vec![MatrixUnit { factors: MatrixType::Bf16, ..unit }], ..gpu.clone() },
+        Limits { subgroup_size: 8, ..gpu.clone() },
+        Limits { max_shared_memory: 4096, ..gpu.clone() },
+    ];
+    for limits in others {
+        let (replaced, report) = replace_attention(&scene.graph, &limits, AttentionScope::ByUnits);
+        assert!(report.replaced == 0 && *replaced == scene.graph, "{limits:?}");
+        assert_eq!(report.refused, ["weights: no matrix units take rows of 64 elements here"]);
+    }
 }

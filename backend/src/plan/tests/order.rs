@@ -87,7 +87,7 @@ fn random_steps_keep_what_they_depend_on() {
     for _ in 0..60 {
         let (before, slots, sizes) = random_steps(&mut random, 60);
         let mut after = before.clone();
-        let epochs = arrange(&mut after, &slots, &sizes);
+        let epochs = arrange(&mut after, &slots, &sizes, true);
         assert!(epochs.is_sorted() && epochs.len() == after.len());
         let mut place = vec![usize::MAX; before.len()];
         after.iter().enumerate().for_each(|(at, step)| place[step.node] = at);

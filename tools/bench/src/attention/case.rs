@@ -3,6 +3,8 @@
 use fblayout::graph::{DType, Desc, FlashAttn, Graph, GraphError, Op, Operand, ValueId};
 use serde::Serialize;
 
+use crate::Failure;
+
 /// What of an attention is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -53,7 +55,7 @@ impl Case {
     ///
     /// # Errors
     /// Extents that the ops do not take.
-    pub fn graph(&self) -> Result<Made, GraphError> {
+    pub fn graph(&self) -> Result<Made, Failure> {
         let Self { what, fused, tokens, size, heads, kv_heads, dtype } = *self;
         let mut graph = Graph::new();
         let [q, k, v] = [("q", heads, DType::F32), ("k", kv_heads, dtype), ("v", kv_heads, dtype)]
@@ -64,8 +66,7 @@ impl Case {
         let scale = 1.0 / (size as f32).sqrt();
         let mut given = vec![q, k, v];
         if fused && what == What::Forward {
-            let attention =
-                FlashAttn { scale, max_bias: 0.0, softcap: 0.0, mask: true, sinks: false, logs: false };
+            let attention = FlashAttn { scale, max_bias: 0.0, softcap: 0.0, mask: true, sinks: false, logs: false };
             let y = graph.node("y", Op::FlashAttn(attention), vec![rows, keys, values, graph.whole(mask)])?;
             graph.keep(y);
             graph.verify()?;
@@ -91,17 +92,23 @@ impl Case {
         Ok(Made { graph, given, mask })
     }
 
-    /// Numbers of the mask: no token sees later ones.
-    pub fn mask(&self) -> Vec<f32> {
-        let row = |query: u32| (0..self.tokens).map(move |key| if key > query { f32::NEG_INFINITY } else { 0.0 });
-        (0..self.tokens).flat_map(row).collect()
+    /// Bytes of the mask: no token sees later ones.
+    pub fn mask(&self) -> Vec<u8> {
+        /// Minus infinity.
+        const HIDDEN: [u8; 2] = 0xfc00_u16.to_le_bytes();
+        let tokens = self.tokens as usize;
+        let mut bytes = HIDDEN.repeat(tokens * tokens);
+        for (query, row) in bytes.chunks_exact_mut(2 * tokens).enumerate() {
+            row[..2 * (query + 1)].fill(0);
+        }
+        bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fblayout::graph::{Array, Contents, eval};
+    use fblayout::graph::{Array, Contents, decode, eval};
 
     const SMALL: Case =
         Case { what: What::Forward, fused: true, tokens: 5, size: 8, heads: 4, kv_heads: 2, dtype: DType::F32 };
@@ -114,7 +121,7 @@ mod tests {
             contents.insert(id, Array::from_fn(graph.values[id.index()].shape, number));
         }
         let shape = graph.values[mask.index()].shape;
-        let data = case.mask().into_iter().map(f64::from).collect();
+        let data = decode(DType::F16, &case.mask()).unwrap();
         contents.insert(mask, Array { shape, data });
         eval(&graph, contents).unwrap().remove(&graph.kept[0]).unwrap()
     }
@@ -138,6 +145,6 @@ mod tests {
         let case = Case { tokens: 2, size: 1, heads: 1, ..SMALL };
         assert_eq!(case.flops(), 12.0);
         assert_eq!(Case { what: What::Training, ..case }.flops(), 42.0);
-        assert_eq!(case.mask(), [0.0, f32::NEG_INFINITY, 0.0, 0.0]);
+        assert_eq!(decode(DType::F16, &case.mask()).unwrap(), [0.0, f64::NEG_INFINITY, 0.0, 0.0]);
     }
 }

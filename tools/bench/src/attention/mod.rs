@@ -5,7 +5,7 @@ mod case;
 
 use clap::Args;
 use fblayout::engine::{AttentionChoice, Engine, EngineOptions, Program, Tensor};
-use fblayout::graph::{DType, Desc, encode};
+use fblayout::graph::{DType, Desc};
 use fblayout::vulkan::TapeOptions;
 use serde::Serialize;
 
@@ -135,7 +135,7 @@ fn time(engine: &Engine, case: &Case) -> Result<Times, Failure> {
         externals.push((id, filled(engine, desc, &data::bytes(desc, seed)?)?));
     }
     let desc = graph.values[mask.index()].desc();
-    externals.push((mask, filled(engine, desc, &encode(desc.dtype, &case.mask())?)?));
+    externals.push((mask, filled(engine, desc, &case.mask())?));
     timed(engine.compile(&graph, &externals)?, case, compute_bytes)
 }
 

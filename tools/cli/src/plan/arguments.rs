@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use fblayout::device::PRESETS;
 use fblayout::graph::DType;
-use fblayout::plan::{Budget, Objective, PlanOptions, Policy, Selector, StorageChoice};
+use fblayout::plan::{Budget, HeadChoice, Objective, PlanOptions, Policy, Selector, StorageChoice};
 use fblayout_models::{MODELS, Training};
 
 use crate::model::Part;
@@ -42,6 +42,9 @@ pub struct Arguments {
     pub storage: StorageChoice,
     #[arg(long, default_value_t, help = format!("How layouts are treated: {}", Policy::ALL.map(|p| p.0).join(", ")))]
     pub policy: Policy,
+    /// How the head and its loss are computed by policy full: whole, chunked, or in chunks of so many tokens at most
+    #[arg(long, default_value = "chunked")]
+    pub head: HeadChoice,
     #[arg(long, help = format!(
         "How layouts of computed tensors are selected: {}; chain-dp where a preset tells how fast the device is, rule elsewhere",
         Selector::ALL.map(|s| s.0).join(", ")

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 pub use arguments::Arguments;
 use fblayout::graph::Graph;
-use fblayout::plan::{Budget, Plan, Recomputed, Rewritten, Selector, predict};
+use fblayout::plan::{Budget, HeadChoice, Plan, Policy, Recomputed, Rewritten, Selector, chunk_head, predict};
 use fblayout_models::Options;
 
 use crate::candidates::Tally;
@@ -30,11 +30,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::new(arguments.batch, arguments.seq, arguments.training());
     let model = Model::find(&arguments.model)?;
     let graph = model.graph(&options, arguments.part(), arguments.keeps_types())?;
+    // Graphs of two lengths are compared node by node: neither is cut into chunks then.
+    let chunks = arguments.policy == Policy::Full && arguments.replan.is_none();
+    let (graph, head) = chunk_head(&graph, target.limits(), if chunks { arguments.head } else { HeadChoice::Whole });
+    let graph = graph.into_owned();
     let profile = target.profile();
     let selector = arguments.selector.unwrap_or(if profile.is_some() { Selector::ChainDp } else { Selector::Rule });
     let mut planner = target.planner(selector)?;
     let start = Instant::now();
-    let (graph, plan, recompute) = planned(arguments, &target, &mut planner, graph, selector)?;
+    let (graph, mut plan, recompute) = planned(arguments, &target, &mut planner, graph, selector)?;
+    plan.report.head = head;
     let took = start.elapsed();
     let replan = arguments.replan.map(|seq| {
         let options = Options::new(arguments.batch, seq, arguments.training());

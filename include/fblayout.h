@@ -117,11 +117,14 @@
 // Every view is copied for every reader.
 #define FBL_POLICY_CONVERT_ALWAYS 7
 
+// Attention that a graph trains is fused where matrix units compute it: the default.
+#define FBL_ATTENTION_AUTO 1
+
 // Attention that a graph trains is computed as it is written.
-#define FBL_ATTENTION_UNFUSED 1
+#define FBL_ATTENTION_UNFUSED 2
 
 // Attention that a graph trains as products and a softmax is computed in one sweep, without memory for its scores.
-#define FBL_ATTENTION_FUSED 2
+#define FBL_ATTENTION_FUSED 3
 
 // No validation of Vulkan's calls.
 #define FBL_VALIDATION_OFF 1

@@ -952,7 +952,7 @@ FBL_API void fbl_program_destroy(struct fbl_program *program);
 FBL_API fbl_status fbl_program_run(struct fbl_program *program);
 
 // Writes `size` bytes of an input or parameter, from byte `offset` of the tensor on, in the host's order (see `fbl_graph`); quantized types
-// are blocks as in GGUF files. All of a tensor at once is fastest: a part is read with what lies around it.
+// are blocks as in GGUF files. With a part travels what lies in the same rows of texels, there and back: all of a tensor at once is fastest.
 //
 // `data` may be freed after the call.
 //

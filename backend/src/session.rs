@@ -109,19 +109,16 @@ impl Session {
         self.program.kept(value).ok_or_else(missing)
     }
 
-    /// Writes bytes of a tensor in the host's linear form, from byte `offset` on. A part is read with the rest and written with it.
+    /// Writes bytes of a tensor in the host's linear form, from byte `offset` on.
     ///
     /// # Errors
     /// The tensor has no memory of its own, or fewer bytes.
     pub fn upload(&self, id: TensorId, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let tensor = self.tensor(id)?;
-        let range = self.range(id, tensor.desc(), offset, bytes.len())?;
-        if bytes.len() as u64 == tensor.desc().bytes() {
-            return Ok(self.engine.write(tensor, bytes)?);
+        match self.is_whole(id, tensor, offset, bytes.len())? {
+            true => Ok(self.engine.write(tensor, bytes)?),
+            false => Ok(self.engine.write_part(tensor, offset, bytes)?),
         }
-        let mut whole = self.engine.read(tensor)?;
-        whole[range].copy_from_slice(bytes);
-        Ok(self.engine.write(tensor, &whole)?)
     }
 
     /// Reads bytes of a tensor in the host's linear form, from byte `offset` on.
@@ -130,17 +127,20 @@ impl Session {
     /// As [`Session::upload`].
     pub fn download(&self, id: TensorId, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let tensor = self.tensor(id)?;
-        let range = self.range(id, tensor.desc(), offset, bytes.len())?;
-        bytes.copy_from_slice(&self.engine.read(tensor)?[range]);
-        Ok(())
+        if self.is_whole(id, tensor, offset, bytes.len())? {
+            bytes.copy_from_slice(&self.engine.read(tensor)?);
+            return Ok(());
+        }
+        Ok(self.engine.read_part(tensor, offset, bytes)?)
     }
 
-    fn range(&self, id: TensorId, desc: Desc, offset: u64, length: usize) -> Result<std::ops::Range<usize>, Error> {
-        let end = offset.checked_add(length as u64).filter(|&end| end <= desc.bytes());
-        match end {
-            Some(end) => Ok(offset as usize..end as usize),
-            None => {
-                let rule = format!("has {} bytes, not {length} from byte {offset} on", desc.bytes());
+    /// Whether bytes are all of a tensor, which has them.
+    fn is_whole(&self, id: TensorId, tensor: &Tensor, offset: u64, length: usize) -> Result<bool, Error> {
+        let all = tensor.desc().bytes();
+        match offset.checked_add(length as u64) {
+            Some(end) if end <= all => Ok(length as u64 == all),
+            _ => {
+                let rule = format!("has {all} bytes, not {length} from byte {offset} on");
                 Err(refusal(&self.recipe, self.recipe.value(id)?, &rule))
             }
         }

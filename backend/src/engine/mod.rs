@@ -306,6 +306,22 @@ impl Engine {
         tensor.read(&self.gpu)
     }
 
+    /// Sets a part of a tensor, from byte `offset` of the host's linear bytes on. What lies in the same rows of texels travels with it.
+    ///
+    /// # Errors
+    /// The tensor has no such bytes, or the device is lost.
+    pub fn write_part(&self, tensor: &Tensor, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        tensor.write_part(&self.gpu, offset, bytes)
+    }
+
+    /// A part of the tensor's content, from byte `offset` of the host's linear bytes on, as much as fills `bytes`.
+    ///
+    /// # Errors
+    /// As [`Engine::write_part`].
+    pub fn read_part(&self, tensor: &Tensor, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        tensor.read_part(&self.gpu, offset, bytes)
+    }
+
     /// Whether [`Engine::compile`] would plan this graph; the error says why not.
     pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
         Self::would_support(self.gpu.adapter(), &self.options, graph)

@@ -231,7 +231,7 @@ pub unsafe extern "C" fn fbl_program_run(program: *mut fbl_program) -> fbl_statu
 }
 
 /// Writes `size` bytes of an input or parameter, from byte `offset` of the tensor on, in the host's order (see `fbl_graph`); quantized types
-/// are blocks as in GGUF files. All of a tensor at once is fastest: a part is read with what lies around it.
+/// are blocks as in GGUF files. With a part travels what lies in the same rows of texels, there and back: all of a tensor at once is fastest.
 ///
 /// `data` may be freed after the call.
 ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::graph::Desc;
 use crate::plan::Home;
-use crate::vulkan::{Gpu, Storage};
+use crate::vulkan::{Gpu, Storage, TEXEL_BYTES};
 
 use super::Error;
 
@@ -58,5 +58,33 @@ impl Tensor {
 
     pub(super) fn read(&self, gpu: &Arc<Gpu>) -> Result<Vec<u8>, Error> {
         Ok(self.home().unpack(&gpu.download(self.storage())?)?)
+    }
+
+    /// Writes linear bytes from byte `offset` on: the rows of texels that hold them are read, and written again.
+    pub(super) fn write_part(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let (start, rows, mut texels) = self.rows(gpu, offset, bytes.len())?;
+        self.home().put(start, bytes, rows, &mut texels);
+        Ok(gpu.upload_rows(self.storage(), rows, &texels)?)
+    }
+
+    pub(super) fn read_part(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        let (start, rows, texels) = self.rows(gpu, offset, bytes.len())?;
+        self.home().take(start, bytes, rows, &texels);
+        Ok(())
+    }
+
+    /// The first of the rows that hold `length` bytes from `offset` on, and the texels of these rows.
+    fn rows(&self, gpu: &Arc<Gpu>, offset: u64, length: usize) -> Result<(usize, u32, Vec<u8>), Error> {
+        let Desc { dtype, shape } = self.desc();
+        let expected = self.desc().bytes();
+        let given = offset.saturating_add(length as u64);
+        if given > expected {
+            return Err(Error::Length { given, expected, dtype, shape });
+        }
+        let start = offset as usize;
+        let rows = self.home().rows_of(start..start + length);
+        let mut texels = vec![0; rows.len() * self.home().width as usize * TEXEL_BYTES as usize];
+        gpu.download_rows(self.storage(), rows.start, &mut texels)?;
+        Ok((start, rows.start, texels))
     }
 }

@@ -19,6 +19,7 @@ mod lowering;
 mod memory;
 mod order;
 mod pack;
+mod part;
 mod planner;
 mod policy;
 mod recompute;

@@ -50,7 +50,7 @@ impl Home {
     }
 
     /// Extents with axis 0 in blocks.
-    fn block_box(&self) -> Shape {
+    pub(super) fn block_box(&self) -> Shape {
         let mut shape = [1; 4];
         for (n, axis) in shape.iter_mut().zip(&self.layout.axes) {
             *n = axis.extent;
@@ -63,29 +63,41 @@ impl Home {
     /// length.
     fn for_each_piece(&self, mut f: impl FnMut(usize, usize, usize)) {
         let [blocks, rows, n2, n3] = self.block_box();
-        let (form, block_bytes) = (self.dtype.form(), self.dtype.block_bytes() as usize);
         let mut linear = 0;
         for i3 in 0..n3 {
             for i2 in 0..n2 {
                 for row in 0..rows {
                     for block in 0..blocks {
-                        let at = self.layout.address(&[block * self.dtype.block(), row, i2, i3]);
-                        let first = (u64::from(at.y) * u64::from(self.width) * TEXEL_BYTES) as usize;
-                        match form {
-                            Form::Tile { quants } => {
-                                let quant_bytes = quants as usize * TEXEL_BYTES as usize;
-                                let tile_bytes = TILE_SLOTS as usize * quant_bytes + TEXEL_BYTES as usize;
-                                let scale_bytes = block_bytes - quant_bytes;
-                                let (tile, slot) = ((at.x / TILE_SLOTS) as usize, (at.x % TILE_SLOTS) as usize);
-                                let tile = first + tile * tile_bytes;
-                                f(linear, tile + TILE_SLOTS as usize * quant_bytes + 4 * slot, scale_bytes);
-                                f(linear + scale_bytes, tile + slot * quant_bytes, quant_bytes);
-                            }
-                            Form::Block | Form::Texel => f(linear, first + at.x as usize * block_bytes, block_bytes),
+                        for (within, device, length) in self.pieces([block, row, i2, i3]) {
+                            f(linear + within, device, length);
                         }
-                        linear += block_bytes;
+                        linear += self.dtype.block_bytes() as usize;
                     }
                 }
+            }
+        }
+    }
+
+    /// The runs of bytes of a block, or of an element of a plain type, whose index counts blocks on axis 0: offset within it, offset among
+    /// the texels, and length, which may be 0.
+    pub(super) fn pieces(&self, [block, row, i2, i3]: Shape) -> [(usize, usize, usize); 2] {
+        let block_bytes = self.dtype.block_bytes() as usize;
+        let at = self.layout.address(&[block * self.dtype.block(), row, i2, i3]);
+        let first = (u64::from(at.y) * u64::from(self.width) * TEXEL_BYTES) as usize;
+        match self.dtype.form() {
+            Form::Tile { quants } => {
+                let quant_bytes = quants as usize * TEXEL_BYTES as usize;
+                let tile_bytes = TILE_SLOTS as usize * quant_bytes + TEXEL_BYTES as usize;
+                let scale_bytes = block_bytes - quant_bytes;
+                let (tile, slot) = ((at.x / TILE_SLOTS) as usize, (at.x % TILE_SLOTS) as usize);
+                let tile = first + tile * tile_bytes;
+                let scale = tile + TILE_SLOTS as usize * quant_bytes + 4 * slot;
+                [(0, scale, scale_bytes), (scale_bytes, tile + slot * quant_bytes, quant_bytes)]
+            }
+            Form::Block => [(0, first + at.x as usize * block_bytes, block_bytes), (block_bytes, 0, 0)],
+            Form::Texel => {
+                let texel = first + at.x as usize * TEXEL_BYTES as usize;
+                [(0, texel + at.lane as usize * block_bytes, block_bytes), (block_bytes, 0, 0)]
             }
         }
     }

@@ -10,5 +10,8 @@ pub mod kernels;
 pub mod layout;
 pub mod plan;
 pub mod probe;
+pub mod recipe;
 pub mod roofline;
+pub mod session;
+pub mod train;
 pub mod vulkan;

@@ -22,7 +22,7 @@ use crate::plan::{
 };
 use crate::probe;
 use crate::roofline::{self, Phase, Recorder};
-use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions, Validation};
+use crate::vulkan::{self, AdapterInfo, Gpu, GpuOptions, TapeOptions};
 
 /// How an engine opens its device.
 #[derive(Clone, Debug, Default)]
@@ -80,13 +80,7 @@ impl EngineOptions {
         let attention = from_var("FBL_ATTENTION")?.unwrap_or_default();
         let roofline = std::env::var_os("FBL_ROOFLINE").filter(|file| !file.is_empty()).map(PathBuf::from);
         let gpu = GpuOptions::from_env()?;
-        let mut tape = TapeOptions::default();
-        if gpu.validation == Validation::Sync {
-            // The layer sees hazards within one command buffer only.
-            tape.steps_per_buffer = usize::MAX;
-            // It takes all that a dispatch binds for written, and pieces of an op write parts of one storage.
-            tape.pieces_in_order = true;
-        }
+        let tape = TapeOptions::under(gpu.validation);
         Ok(Self { gpu, plan, selection, budget, tape, attention, roofline })
     }
 }
@@ -194,6 +188,18 @@ impl Engine {
         Ok(Arc::new(Self { gpu, options: options.clone(), planner, recorder }))
     }
 
+    /// An engine over the same device that plans otherwise; what the options say of the device itself does not count.
+    pub fn beside(&self, options: &EngineOptions) -> Arc<Self> {
+        let planner = Mutex::new(Planner::new(self.gpu.limits(), options.plan, options.selection));
+        let options = EngineOptions { gpu: self.options.gpu.clone(), ..options.clone() };
+        Arc::new(Self { gpu: Arc::clone(&self.gpu), options, planner, recorder: self.recorder.clone() })
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
     /// The device.
     pub fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
@@ -226,7 +232,12 @@ impl Engine {
 
     /// A zero-filled tensor in the home that its dtype and shape prescribe.
     pub fn create(&self, dtype: DType, shape: Shape) -> Result<Tensor, Error> {
-        Tensor::create(&self.gpu, Home::of(dtype, &shape, self.limits(), self.options.plan)?, Desc { dtype, shape })
+        Tensor::create(&self.gpu, self.home(dtype, shape)?, Desc { dtype, shape })
+    }
+
+    /// The home that dtype and shape prescribe.
+    pub fn home(&self, dtype: DType, shape: Shape) -> Result<Home, Error> {
+        Ok(Home::of(dtype, &shape, self.limits(), self.options.plan)?)
     }
 
     /// Sets a tensor from the host's linear bytes.

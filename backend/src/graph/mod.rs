@@ -14,6 +14,7 @@ mod dtype;
 mod eval;
 mod flops;
 mod gradient;
+mod named;
 mod op;
 mod operand;
 mod oracle;
@@ -31,6 +32,7 @@ pub use dtype::{DType, Form, TILE_SLOTS};
 pub use eval::{Contents, eval};
 pub use flops::flops;
 pub use gradient::Gradients;
+pub use named::{Attribute, NamedError};
 pub use op::{Binary, FlashAttn, Gate, Inset, Op, Rope, RopeMode, Sampling, Triangle, Unary};
 pub use operand::{Operand, ViewError};
 pub use oracle::{RopePair, rope_frequencies, rope_pairs, soft_max_slope};
@@ -54,6 +56,14 @@ impl Desc {
     /// A description of F32 elements.
     pub const fn f32(shape: Shape) -> Self {
         Self { dtype: DType::F32, shape }
+    }
+
+    /// Whether a tensor of this description can be: no empty axis, whole blocks, a size that 63 bits hold.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn exists(&self) -> Result<(), String> {
+        rules::exists(self)
     }
 
     /// Bytes in the host's linear form. The shape must have passed [`Graph::verify`] or [`infer`].

@@ -12,6 +12,7 @@ use super::descriptors::Descriptors;
 use super::device::Device;
 use super::error::{Error, Result, within};
 use super::gpu::Gpu;
+use super::options::Validation;
 use super::pipeline::Pipeline;
 use super::record::{Recorder, check_copy};
 use super::storage::Storage;
@@ -89,6 +90,18 @@ pub struct TapeOptions {
 impl Default for TapeOptions {
     fn default() -> Self {
         Self { steps_per_buffer: 256, timing: false, pieces_in_order: false }
+    }
+}
+
+impl TapeOptions {
+    /// Tapes as validation wants them.
+    pub fn under(validation: Validation) -> Self {
+        match validation {
+            Validation::Off | Validation::Core => Self::default(),
+            // The layer sees hazards within one command buffer only, and takes all that a dispatch binds for written: pieces of an op
+            // write parts of one storage.
+            Validation::Sync => Self { steps_per_buffer: usize::MAX, pieces_in_order: true, ..Self::default() },
+        }
     }
 }
 

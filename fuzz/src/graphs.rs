@@ -79,7 +79,8 @@ fn external(graph: &mut Graph, u: &mut Unstructured<'_>) -> Result<()> {
 fn node(graph: &mut Graph, u: &mut Unstructured<'_>) -> Result<()> {
     let op = ops::op(u)?;
     let row = op.row();
-    let count = if u.ratio(1, 16)? { u.int_in_range(0..=9)? } else { u.int_in_range(row.min_operands..=row.max_operands)? };
+    let count =
+        if u.ratio(1, 16)? { u.int_in_range(0..=9)? } else { u.int_in_range(row.min_operands..=row.max_operands)? };
     let inputs = (0..count).map(|_| operand(graph, u)).collect::<Result<Vec<_>>>()?;
     match u.int_in_range(0..=7)? {
         0 => {

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The libraries as other projects get them: built and installed by CMake, used through find_package, pkg-config and
+# add_subdirectory, without a network. Prints what was checked.
+#   cmake/tests/run.sh CARGO_TARGET_DIR
+set -euo pipefail
+root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
+cargo_dir=$(realpath -m "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export CARGO_NET_OFFLINE=true
+prefix=$work/prefix
+
+passed() { printf 'packaging: %s\n' "$*"; }
+die() { printf 'packaging: %s\n' "$*" >&2; exit 1; }
+quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "failed: $*"; }; }
+# Compares what there is with what there should be, line by line.
+same() { diff -u <(printf '%s\n' "$2") <(printf '%s\n' "$3") >&2 || die "$1 differ"; passed "$1"; }
+runs() { "$@" | grep -q '^fblayout [0-9.]*, [1-9]' || die "$1 finds no device"; }
+
+quiet cmake -S "$root" -B "$work/build" -DFBLAYOUT_CARGO_DIR="$cargo_dir" -DFBLAYOUT_TESTS=ON
+quiet cmake --build "$work/build"
+quiet ctest --test-dir "$work/build" --output-on-failure
+quiet cmake --install "$work/build" --prefix "$prefix"
+passed "built, tested and installed"
+
+lib=$(dirname "$(find "$prefix" -name libfblayout.a)")
+same "installed files" "\
+include/fblayout.h
+lib/cmake/fblayout/fblayoutConfig.cmake
+lib/cmake/fblayout/fblayoutConfigVersion.cmake
+lib/libfblayout.a
+lib/libfblayout.so
+lib/libfblayout.so.0
+lib/libfblayout.so.0.1.0
+lib/libggml-fblayout.so
+lib/pkgconfig/fblayout.pc" "$(cd "$prefix" && find . -type f -o -type l | sed 's|^\./||' | LC_ALL=C sort)"
+same "soname" "libfblayout.so.0" "$(objdump -p "$lib/libfblayout.so" | awk '$1 == "SONAME" { print $2 }')"
+
+exports() { nm -D --defined-only "$1" | awk '{ print $3 }' | LC_ALL=C sort; }
+declared=$(grep -oE '\bfbl_[a-z0-9_]+\(' "$prefix/include/fblayout.h" | tr -d '(' | LC_ALL=C sort -u)
+same "symbols of libfblayout.so: those that the header declares" "$declared" "$(exports "$lib/libfblayout.so")"
+same "symbols of the ggml plugin" "$(printf 'ggml_backend_init\nggml_backend_score')" "$(exports "$lib/libggml-fblayout.so")"
+
+# What rustc says a program links with the static library.
+needed=$(cd "$root" && cargo rustc --locked --release --target-dir "$cargo_dir" -p fblayout-c --crate-type staticlib -- \
+    --print native-static-libs 2>&1 | sed -n 's/.*native-static-libs: //p' | tr ' ' '\n' | awk '!seen[$0]++' | paste -sd' ')
+export PKG_CONFIG_PATH=$lib/pkgconfig
+stated=$(pkg-config --static --libs-only-l fblayout | xargs -n1 | grep -v fblayout | paste -sd' ')
+same "libraries of the static library" "$needed" "$stated"
+
+consumer=$root/cmake/tests/consumer
+quiet cmake -S "$consumer" -B "$work/installed" -DCMAKE_PREFIX_PATH="$prefix"
+quiet cmake --build "$work/installed"
+for kind in shared static fblayout; do
+    runs "$work/installed/hello-$kind"
+done
+passed "find_package: shared and static programs run"
+
+read -ra flags <<<"$(pkg-config --cflags --libs fblayout)"
+quiet cc -std=c99 "$consumer/hello.c" "${flags[@]}" -Wl,-rpath,"$lib" -o "$work/hello-shared"
+read -ra flags <<<"$(pkg-config --cflags --libs --static fblayout)"
+quiet cc -std=c99 -DFBL_STATIC "$consumer/hello.c" "${flags[@]/#-lfblayout/-l:libfblayout.a}" -o "$work/hello-static"
+runs "$work/hello-shared"
+runs "$work/hello-static"
+passed "pkg-config: shared and static programs run"
+
+# As FetchContent does once the sources are there.
+quiet cmake -S "$consumer" -B "$work/inside" -DFBLAYOUT_SOURCE="$root" -DFBLAYOUT_CARGO_DIR="$cargo_dir"
+quiet cmake --build "$work/inside"
+for kind in shared static fblayout; do
+    runs "$work/inside/hello-$kind"
+done
+[ ! -e "$work/inside/fblayout/lib/libggml-fblayout.so" ] || die "the plugin was built without being asked for"
+passed "add_subdirectory: shared and static programs run"

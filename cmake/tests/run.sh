@@ -43,9 +43,9 @@ same "symbols of the ggml plugin" "$(printf 'ggml_backend_init\nggml_backend_sco
 
 # What rustc says a program links with the static library.
 needed=$(cd "$root" && cargo rustc --locked --release --target-dir "$cargo_dir" -p fblayout-c --crate-type staticlib -- \
-    --print native-static-libs 2>&1 | sed -n 's/.*native-static-libs: //p' | tr ' ' '\n' | awk '!seen[$0]++' | paste -sd' ')
+    --print native-static-libs 2>&1 | sed -n 's/.*native-static-libs: //p' | xargs -n1 | LC_ALL=C sort -u)
 export PKG_CONFIG_PATH=$lib/pkgconfig
-stated=$(pkg-config --static --libs-only-l fblayout | xargs -n1 | grep -v fblayout | paste -sd' ')
+stated=$(pkg-config --static --libs-only-l fblayout | xargs -n1 | grep -v fblayout | LC_ALL=C sort -u)
 same "libraries of the static library" "$needed" "$stated"
 
 consumer=$root/cmake/tests/consumer
@@ -72,3 +72,22 @@ for kind in shared static fblayout; do
 done
 [ ! -e "$work/inside/fblayout/lib/libggml-fblayout.so" ] || die "the plugin was built without being asked for"
 passed "add_subdirectory: shared and static programs run"
+
+# How cargo would be called for Android, with a compiler that only has the names of an NDK's.
+mkdir "$work/ndk"
+for pair in arm64-v8a:aarch64-linux-android armeabi-v7a:armv7-linux-androideabi x86_64:x86_64-linux-android x86:i686-linux-android; do
+    triple=${pair#*:}
+    linker=$work/ndk/${triple/armv7/armv7a}28-clang
+    printf '#!/bin/sh\nexec cc "$@"\n' | install -m 755 /dev/stdin "$linker"
+    quiet cmake -S "$root" -B "$work/$triple" -DCMAKE_SYSTEM_NAME=Generic -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY \
+        -DCMAKE_C_COMPILER="$linker" -DANDROID=ON -DANDROID_PLATFORM_LEVEL=28 -DCMAKE_ANDROID_ARCH_ABI="${pair%:*}"
+    variable=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$triple")_LINKER
+    grep -rq "$variable=$linker .* build .*--target $triple -p fblayout-c" "$work/$triple/CMakeFiles" || die "$triple is not built so"
+done
+passed "Android: every ABI has its target and linker"
+
+mkdir -p "$work/ggml/src"
+echo '#define GGML_BACKEND_API_VERSION 2' >"$work/ggml/src/ggml-backend-impl.h"
+cmake -S "$root" -B "$work/old" -DFBLAYOUT_GGML_DIR="$work/ggml" >"$work/log" 2>&1 && die "another ggml's sources are taken"
+grep -q 'its plugins speak interface 2' "$work/log" || die "another ggml's sources are refused without words"
+passed "sources of another ggml are refused"

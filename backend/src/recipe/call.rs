@@ -33,6 +33,7 @@ pub enum View {
 pub(super) enum Call {
     External { name: String, dtype: DType, shape: Extents, role: Role },
     Node { op: Op, inputs: Vec<TensorId>, output: Option<(DType, Extents)> },
+    Copy { of: TensorId, dtype: DType },
     Into { op: Op, inputs: Vec<TensorId>, target: TensorId },
     View { of: TensorId, view: View },
     Name { of: TensorId, name: String },
@@ -143,6 +144,13 @@ impl Built {
                     }
                 };
                 let value = self.adapt(op, &inputs, value, adapters)?;
+                self.tensors.push(self.graph.whole(value));
+            }
+            Call::Copy { of, dtype } => {
+                let operand = self.operand(*of)?;
+                let name = format!("cpy_{}", self.graph.nodes.len());
+                let desc = Desc { dtype: *dtype, shape: operand.shape };
+                let value = self.graph.node_as(name, Op::Copy, vec![operand], desc)?;
                 self.tensors.push(self.graph.whole(value));
             }
             Call::Into { op, inputs, target } => {

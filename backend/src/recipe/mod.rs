@@ -178,6 +178,14 @@ impl Recipe {
         self.make(Call::Node { op, inputs: inputs.to_vec(), output })
     }
 
+    /// Copies a tensor, which may be a window, to one of its own.
+    ///
+    /// # Errors
+    /// The types do not convert.
+    pub fn copy(&mut self, of: TensorId, dtype: DType) -> Result<TensorId, RecipeError> {
+        self.make(Call::Copy { of, dtype })
+    }
+
     /// Adds a node that writes an external tensor, see [`Graph::node_into`].
     ///
     /// # Errors

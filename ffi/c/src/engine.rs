@@ -94,11 +94,26 @@ pub struct fbl_engine {
 /// What an engine's handles share; the device lives as long as one of them.
 pub(crate) struct Shared {
     pub engine: Arc<Engine>,
+    /// Engines on the same device that plan otherwise, as compilations have asked.
+    beside: Mutex<Vec<Arc<Engine>>>,
     poisoned: AtomicBool,
     last: Mutex<String>,
 }
 
 impl Shared {
+    /// The engine that plans as these options say, which are those of the engine but for policy, storage, attention and budget.
+    pub fn planning(&self, options: &EngineOptions) -> Arc<Engine> {
+        let asks = |o: &EngineOptions| (o.plan, o.attention, o.budget);
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = [&self.engine].into_iter().chain(&*beside).find(|known| asks(known.options()) == asks(options));
+        if let Some(known) = known {
+            return Arc::clone(known);
+        }
+        let new = self.engine.beside(options);
+        beside.push(Arc::clone(&new));
+        new
+    }
+
     /// That no defect showed in an earlier call.
     pub fn check(&self) -> Result<(), Failure> {
         if self.poisoned.load(Ordering::Acquire) {
@@ -221,7 +236,8 @@ pub unsafe extern "C" fn fbl_engine_create(
             (options.device, unsafe { options.meant() }?)
         };
         let engine = Engine::open(device as usize, &options)?;
-        let shared = Shared { engine, poisoned: AtomicBool::new(false), last: Mutex::default() };
+        let shared =
+            Shared { engine, beside: Mutex::default(), poisoned: AtomicBool::new(false), last: Mutex::default() };
         result.set(Box::into_raw(Box::new(fbl_engine { shared: Arc::new(shared) })));
         Ok(FBL_OK)
     })

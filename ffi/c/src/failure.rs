@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 
 use fblayout::engine::Error;
-use fblayout::graph::{GraphError, ViewError};
+use fblayout::recipe::RecipeError;
+use fblayout::session;
+use fblayout::train::CheckpointError;
 use fblayout::vulkan;
 
 use crate::status::*;
@@ -73,14 +75,33 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<GraphError> for Failure {
-    fn from(error: GraphError) -> Self {
-        Self::new(FBL_ERR_GRAPH, error.to_string())
+impl From<RecipeError> for Failure {
+    fn from(error: RecipeError) -> Self {
+        let status = match error {
+            RecipeError::Graph(_) | RecipeError::View(_) => FBL_ERR_GRAPH,
+            RecipeError::Rule { .. } => FBL_ERR_INVALID_ARGUMENT,
+        };
+        Self::new(status, error.to_string())
     }
 }
 
-impl From<ViewError> for Failure {
-    fn from(error: ViewError) -> Self {
-        Self::new(FBL_ERR_GRAPH, error.to_string())
+impl From<session::Error> for Failure {
+    fn from(error: session::Error) -> Self {
+        match error {
+            session::Error::Engine(error) => error.into(),
+            session::Error::Recipe(error) => error.into(),
+            session::Error::Tensor { .. } => Self::argument(error.to_string()),
+        }
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        match error {
+            CheckpointError::Session(error) => error.into(),
+            CheckpointError::File { .. } | CheckpointError::Content { .. } => {
+                Self::new(FBL_ERR_FILE, error.to_string())
+            }
+        }
     }
 }

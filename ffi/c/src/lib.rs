@@ -6,15 +6,35 @@
 //! | `versioned`, `text` | structs and strings that cross the border |
 //! | `version`, `log` | what belongs to no engine |
 //! | `device`, `engine` | the first layer: devices, and one of them opened |
+//! | `dtype`, `handle`, `graph`, `ops`, `program`, `plan` | the second: graphs, and what they are compiled to |
+//! | `train` | the third: adapters, optimizers, checkpoints |
+//!
+//! The order of the modules below is that of the header.
 
 #![allow(non_camel_case_types, reason = "types have the names that C gives them")]
 
+pub mod status;
+pub mod version;
+
+pub mod log;
+
 pub mod device;
+
 pub mod engine;
+
+pub mod dtype;
+pub mod handle;
+
+pub mod graph;
+
+pub mod ops;
+
+pub mod program;
+
+pub mod train;
+
 mod failure;
 mod guard;
-pub mod log;
-pub mod status;
+mod plan;
 mod text;
-pub mod version;
 mod versioned;

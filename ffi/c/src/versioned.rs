@@ -12,7 +12,7 @@ use crate::status::FBL_ERR_STRUCT_SIZE;
 pub unsafe trait Versioned: Copy {
     /// For messages.
     const NAME: &'static str;
-    /// Bytes of its first version.
+    /// Bytes of its first version: all of it, until a field is added, then the offset of the first one added.
     const FIRST: usize;
 }
 

@@ -10,8 +10,20 @@ const HEAD: &str = "\
 //
 // Generated from ffi/c by its test `header`; docs/c.md introduces it.
 //
-// Any call answers NULLs, unknown numbers and short structs with a status: none aborts. A pointer that is neither NULL nor what the
-// contract of a call says, and a handle that was destroyed, is undefined behaviour, as everywhere in C.";
+// What holds for every call that does not say otherwise:
+//
+// Answers. A call that can fail answers an fbl_status. It never aborts: NULL where something is needed is FBL_ERR_NULL, a number or a
+// handle that means nothing FBL_ERR_INVALID_ARGUMENT, a struct of a size that never was FBL_ERR_STRUCT_SIZE, and a defect of the library
+// FBL_ERR_PANIC, after which its engine answers FBL_ERR_POISONED. A call that fails changes nothing. Only a pointer that is neither NULL
+// nor what the call's contract says, and a handle that was destroyed, is undefined behaviour, as everywhere in C.
+//
+// Threads. An engine may be used by any number of threads at once. A graph, a program and a trainer by one thread at a time, whichever:
+// a call while another thread is in one with the same handle is FBL_ERR_BUSY.
+//
+// Ownership. What a call creates is the caller's, until it is destroyed; what belongs together lives as long as one of it does, so that
+// the order does not matter. What pointers of a call name is read or written during the call alone. Destroying NULL is allowed.
+//
+// Sizes are bytes, extents are elements, times are seconds.";
 
 const TAIL: &str = r#"#include <string.h>
 
@@ -45,7 +57,7 @@ fn generated() -> String {
     }
     let config = Config {
         language: Language::C,
-        style: Style::Type,
+        style: Style::Both,
         header: Some(HEAD.into()),
         include_guard: Some("FBLAYOUT_H".into()),
         no_includes: true,
@@ -63,8 +75,13 @@ fn generated() -> String {
     let bindings = cbindgen::Builder::new().with_crate(folder).with_config(config).generate().expect("bindings");
     let mut bytes = Vec::new();
     bindings.write(&mut bytes);
-    // Rust speaks of safety where C has contracts.
-    String::from_utf8(bytes).expect("UTF-8").replace("// # Safety\n", "// Contract:\n")
+    // Rust speaks of safety where C has contracts; a negative number is one operand.
+    let text = String::from_utf8(bytes).expect("UTF-8").replace("// # Safety\n", "// Contract:\n");
+    let line = |line: &str| match line.split_once(" -") {
+        Some((name, number)) if name.starts_with("#define ") => format!("{name} (-{number})\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 #[test]

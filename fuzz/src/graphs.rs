@@ -26,7 +26,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     for _ in 0..u.int_in_range(1..=6)? {
         external(&mut graph, u)?;
     }
-    while graph.values.len() < MOST_VALUES && u.ratio(7, 8)? {
+    while !u.is_empty() && graph.values.len() < MOST_VALUES && u.ratio(15, 16)? {
         node(&mut graph, u)?;
     }
     if u.arbitrary()? {

@@ -17,17 +17,20 @@ pub fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         9 | 10 => Op::FlashAttn(attention(u)?),
         11 => Op::FlashAttnBackQ(attention(u)?),
         12 => Op::FlashAttnBackKv(attention(u)?),
-        13..=18 => Op::Binary(*u.choose(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Div])?),
+        13..=18 => Op::Binary(pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Div], u)?),
         19 => Op::Scale { scale: 0.5, bias: 1.0 },
         20..=23 => Op::Unary(unary(u)?),
-        24 => *u.choose(&[Op::SiluBack, Op::TanhBack, Op::GeluBack, Op::SwiGlu, Op::GeGlu])?,
-        25 => Op::Gated(*u.choose(&[
-            Gate::ReGlu,
-            Gate::GeGluErf,
-            Gate::GeGluQuick,
-            Gate::SwiGluOai { alpha: 1.7, limit: 7.0 },
-            Gate::SwiGluClamp { limit: 7.0 },
-        ])?),
+        24 => pick(&[Op::SiluBack, Op::TanhBack, Op::GeluBack, Op::SwiGlu, Op::GeGlu], u)?,
+        25 => Op::Gated(pick(
+            &[
+                Gate::ReGlu,
+                Gate::GeGluErf,
+                Gate::GeGluQuick,
+                Gate::SwiGluOai { alpha: 1.7, limit: 7.0 },
+                Gate::SwiGluClamp { limit: 7.0 },
+            ],
+            u,
+        )?),
         26 | 27 => Op::RmsNorm { eps },
         28 => Op::RmsNormBack { eps },
         29..=31 => Op::Rope(rope(u)?),
@@ -46,7 +49,7 @@ pub fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         47 => Op::Roll { shift: numbers(u)?.map(|n: u32| n as i32) },
         48 => {
             use Sampling::{Antialiased, Bicubic, Bilinear, Nearest};
-            let sampling = *u.choose(&[Nearest, Bilinear, Antialiased, Bicubic])?;
+            let sampling = pick(&[Nearest, Bilinear, Antialiased, Bicubic], u)?;
             Op::Upscale { sampling, align_corners: u.arbitrary()? }
         }
         49 => Op::Diag,
@@ -54,18 +57,16 @@ pub fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         51 => Op::DiagMaskZero { past: number(u)? },
         52 => {
             use Triangle::{Lower, LowerDiagonal, Upper, UpperDiagonal};
-            Op::Tri(*u.choose(&[UpperDiagonal, Upper, LowerDiagonal, Lower])?)
+            Op::Tri(pick(&[UpperDiagonal, Upper, LowerDiagonal, Lower], u)?)
         }
-        53 => *u.choose(&[Op::Fill { value: 1.0 }, Op::Arange { start: 0.0, step: 1.0 }])?,
+        53 => pick(&[Op::Fill { value: 1.0 }, Op::Arange { start: 0.0, step: 1.0 }], u)?,
         54 => Op::TimestepEmbedding { max_period: number(u)? },
         55 | 56 => Op::GetRows,
         57 => Op::GetRowsBack,
         58 => Op::CrossEntropyLoss,
         59 => Op::CrossEntropyLossBack,
-        60 => {
-            *u.choose(&[Op::ArgMax, Op::Sum, Op::CountEqual, Op::SumRows, Op::Mean, Op::CumSum, Op::TopK, Op::AddId])?
-        }
-        61 => *u.choose(&[Op::Norm { eps }, Op::L2Norm { eps }])?,
+        60 => pick(&[Op::ArgMax, Op::Sum, Op::CountEqual, Op::SumRows, Op::Mean, Op::CumSum, Op::TopK, Op::AddId], u)?,
+        61 => pick(&[Op::Norm { eps }, Op::L2Norm { eps }], u)?,
         62 => Op::GroupNorm { groups: number(u)?, eps },
         63 => Op::ArgSort { descending: u.arbitrary()? },
         64 => Op::Sgd,
@@ -74,16 +75,16 @@ pub fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         67 => Op::Im2ColBack { window: window(u)?, plane: u.arbitrary()? },
         68 => Op::Im2Col3d { window: window(u)?, channels: number(u)? },
         69 => Op::Col2Im1d { stride: number(u)?, channels: number(u)?, pad: number(u)?.wrapping_sub(1) },
-        70 => *u.choose(&[Op::Conv2d(window(u)?), Op::Conv2dDw(window(u)?)])?,
+        70 => pick(&[Op::Conv2d(window(u)?), Op::Conv2dDw(window(u)?)], u)?,
         71 => Op::Conv3d { window: window(u)?, channels: number(u)? },
         72 => Op::ConvTranspose1d { stride: number(u)? },
         73 => Op::ConvTranspose2d { stride: number(u)? },
-        74 => *u.choose(&[Op::Pool1d(pool(u)?), Op::Pool2d(pool(u)?), Op::Pool2dBack(pool(u)?)])?,
-        75 => *u.choose(&[Op::SsmConv, Op::SsmScan { snapshots: number(u)? }])?,
-        76 => *u.choose(&[Op::RwkvWkv6, Op::RwkvWkv7, Op::GatedLinearAttn { scale: 0.5 }])?,
-        77 => *u.choose(&[Op::GatedDeltaNet { snapshots: number(u)? }, Op::SolveTri])?,
-        78 => *u.choose(&[Op::LightningIndexer, Op::Dsv4HcComb { eps, iterations: number(u)? }])?,
-        _ => *u.choose(&[Op::Dsv4HcPre { scale: 1.0, gated: u.arbitrary()? }, Op::Dsv4HcPost])?,
+        74 => pick(&[Op::Pool1d(pool(u)?), Op::Pool2d(pool(u)?), Op::Pool2dBack(pool(u)?)], u)?,
+        75 => pick(&[Op::SsmConv, Op::SsmScan { snapshots: number(u)? }], u)?,
+        76 => pick(&[Op::RwkvWkv6, Op::RwkvWkv7, Op::GatedLinearAttn { scale: 0.5 }], u)?,
+        77 => pick(&[Op::GatedDeltaNet { snapshots: number(u)? }, Op::SolveTri], u)?,
+        78 => pick(&[Op::LightningIndexer, Op::Dsv4HcComb { eps, iterations: number(u)? }], u)?,
+        _ => pick(&[Op::Dsv4HcPre { scale: 1.0, gated: u.arbitrary()? }, Op::Dsv4HcPost], u)?,
     })
 }
 
@@ -94,7 +95,7 @@ fn attention(u: &mut Unstructured<'_>) -> Result<FlashAttn> {
 
 fn rope(u: &mut Unstructured<'_>) -> Result<Rope> {
     use RopeMode::{Interleaved, Multi, Neox, Normal, Vision};
-    let mode = *u.choose(&[Normal, Neox, Multi, Interleaved, Vision])?;
+    let mode = pick(&[Normal, Neox, Multi, Interleaved, Vision], u)?;
     let offset = if u.ratio(1, 4)? { number(u)? } else { 0 };
     let sections = if mode.has_sections() { numbers(u)? } else { [0; 4] };
     Ok(Rope { offset, sections, back: u.arbitrary()?, ..Rope::plain(mode, number(u)?, 4096, 10_000.0) })
@@ -109,41 +110,49 @@ fn window(u: &mut Unstructured<'_>) -> Result<Window> {
 }
 
 fn pool(u: &mut Unstructured<'_>) -> Result<Pool> {
-    let kind = *u.choose(&[PoolKind::Max, PoolKind::Average, PoolKind::AverageInside])?;
+    let kind = pick(&[PoolKind::Max, PoolKind::Average, PoolKind::AverageInside], u)?;
     Ok(Pool { kind, extent: numbers(u)?, stride: numbers(u)?, pad: numbers(u)?.map(|n: u32| n.wrapping_sub(1)) })
 }
 
 fn unary(u: &mut Unstructured<'_>) -> Result<Unary> {
     use Unary::*;
-    Ok(*u.choose(&[
-        Silu,
-        Neg,
-        Sqr,
-        Sqrt,
-        Tanh,
-        Gelu,
-        Abs,
-        Sgn,
-        Step,
-        Elu,
-        Relu,
-        Sigmoid,
-        GeluQuick,
-        HardSwish,
-        HardSigmoid,
-        Exp,
-        Expm1,
-        Softplus,
-        GeluErf,
-        Floor,
-        Ceil,
-        Round,
-        Trunc,
-        Log,
-        Sin,
-        Cos,
-        XIelu { alpha_n: 0.8, alpha_p: 0.8, beta: 0.5, eps: 0.0 },
-        Clamp { min: -1.0, max: 1.0 },
-        LeakyRelu { slope: 0.1 },
-    ])?)
+    Ok(pick(
+        &[
+            Silu,
+            Neg,
+            Sqr,
+            Sqrt,
+            Tanh,
+            Gelu,
+            Abs,
+            Sgn,
+            Step,
+            Elu,
+            Relu,
+            Sigmoid,
+            GeluQuick,
+            HardSwish,
+            HardSigmoid,
+            Exp,
+            Expm1,
+            Softplus,
+            GeluErf,
+            Floor,
+            Ceil,
+            Round,
+            Trunc,
+            Log,
+            Sin,
+            Cos,
+            XIelu { alpha_n: 0.8, alpha_p: 0.8, beta: 0.5, eps: 0.0 },
+            Clamp { min: -1.0, max: 1.0 },
+            LeakyRelu { slope: 0.1 },
+        ],
+        u,
+    )?)
+}
+
+/// One of these. They are made first, for they take from the same input.
+fn pick<T: Copy>(all: &[T], u: &mut Unstructured<'_>) -> Result<T> {
+    u.choose(all).copied()
 }

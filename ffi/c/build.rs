@@ -2,9 +2,11 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux" || os == "android") {
-        // Programs record this name of the library; the number is the ABI's.
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfblayout.so.{}", abi());
+    let os = std::env::var("CARGO_CFG_TARGET_OS").unwrap_or_default();
+    if os == "linux" || os == "android" {
+        // Programs record this name of the library; the number is the ABI's. Apps carry libraries by plain names.
+        let number = if os == "linux" { format!(".{}", abi()) } else { String::new() };
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libfblayout.so{number}");
         // Thread-local destructors and Vulkan layers do not survive an unload.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     }

@@ -13,6 +13,7 @@ mod fill;
 mod fused;
 mod programs;
 mod reference;
+mod sample;
 mod tolerance;
 mod vulkan;
 
@@ -24,5 +25,6 @@ pub use fill::Fill;
 pub use fused::{FusedCase, FusedSetup};
 pub use programs::{ExactProgram, exact_program};
 pub use reference::Reference;
+pub use sample::{Group, sample};
 pub use tolerance::tolerance;
 pub use vulkan::{STORAGES, VulkanDevice};

@@ -7,6 +7,7 @@ pub use program::Program;
 pub use tensor::Tensor;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -353,12 +354,13 @@ impl Engine {
 
     fn recomputed(&self, graph: &Graph, budget: Option<Budget>) -> Result<Rewritten, Error> {
         let EngineOptions { plan, selection, .. } = self.options;
-        let recompute =
-            Recompute { limits: self.limits(), options: plan, footprint: &DeviceMemory(&self.gpu), selection };
-        Ok(match budget {
-            Some(Budget(bytes)) => recompute.within(graph, bytes)?,
-            None => recompute.smallest(graph)?,
-        })
+        let memory = DeviceMemory::of(&self.gpu);
+        let recompute = Recompute { limits: self.limits(), options: plan, footprint: &memory, selection };
+        let rewritten = match budget {
+            Some(Budget(bytes)) => recompute.within(graph, bytes),
+            None => recompute.smallest(graph),
+        };
+        rewritten.map_err(|why| memory.reason(why))
     }
 
     /// Plans a graph, places its memory and records its tape.
@@ -436,7 +438,9 @@ impl Engine {
         }
         // What a planner knows is right even where another thread broke off in the midst of it.
         let mut planner = self.planner.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok((Cow::Borrowed(graph), planner.plan(graph, &DeviceMemory(&self.gpu))?))
+        let memory = DeviceMemory::of(&self.gpu);
+        let plan = planner.plan(graph, &memory).map_err(|why| memory.reason(why))?;
+        Ok((Cow::Borrowed(graph), plan))
     }
 
     /// Sets every word of the memory that a run writes before it reads (kept results and the arena) to `pattern`, so that a test sees
@@ -462,24 +466,47 @@ fn recorder(file: &Path, gpu: &Gpu) -> Recorder {
 }
 
 /// What storages take on the device at hand.
-struct DeviceMemory<'a>(&'a Gpu);
+struct DeviceMemory<'a> {
+    gpu: &'a Gpu,
+    /// What the device could not say for another reason than a limit, so that it says nothing of the graph.
+    failed: OnceCell<vulkan::Error>,
+}
+
+impl<'a> DeviceMemory<'a> {
+    fn of(gpu: &'a Gpu) -> Self {
+        Self { gpu, failed: OnceCell::new() }
+    }
+
+    /// Why there is no plan.
+    fn reason(&self, why: PlanError) -> Error {
+        self.failed.get().cloned().map_or(why.into(), Error::Device)
+    }
+
+    fn text(&self, error: vulkan::Error) -> String {
+        let text = error.to_string();
+        if !matches!(error, vulkan::Error::LimitExceeded { .. } | vulkan::Error::Invalid { .. }) {
+            self.failed.get_or_init(|| error);
+        }
+        text
+    }
+}
 
 impl Footprint for DeviceMemory<'_> {
     fn size(&self, kind: StorageKind, width: u32, height: u32) -> Result<Size, String> {
-        let f = self.0.storage_footprint(kind, width, height).map_err(|e| e.to_string())?;
+        let f = self.gpu.storage_footprint(kind, width, height).map_err(|e| self.text(e))?;
         Ok(Size { bytes: f.bytes, alignment: f.alignment })
     }
 
     fn block_bytes(&self) -> u64 {
-        self.0.arena_block_bytes()
+        self.gpu.arena_block_bytes()
     }
 
     fn alone(&self, kind: StorageKind, width: u32, height: u32) -> Result<u64, String> {
-        self.0.storage_bytes(kind, width, height).map_err(|e| e.to_string())
+        self.gpu.storage_bytes(kind, width, height).map_err(|e| self.text(e))
     }
 
     fn block(&self, bytes: u64) -> Result<u64, String> {
-        self.0.arena_bytes(bytes).map_err(|e| e.to_string())
+        self.gpu.arena_bytes(bytes).map_err(|e| self.text(e))
     }
 }
 

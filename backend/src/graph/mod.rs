@@ -72,9 +72,9 @@ impl Desc {
     }
 }
 
-/// Number of elements of a shape.
+/// Number of elements of a shape; of one that cannot exist, for it has more than 64 bits count, the greatest number.
 pub fn elements(shape: &Shape) -> u64 {
-    shape.iter().map(|&n| u64::from(n)).product()
+    shape.iter().fold(1, |product: u64, &n| product.saturating_mul(n.into()))
 }
 
 /// Number of rows (runs along axis 0) of a shape.
@@ -82,11 +82,11 @@ pub fn rows(shape: &Shape) -> u64 {
     elements(&[1, shape[1], shape[2], shape[3]])
 }
 
-/// Elements per step of each axis in the host's linear form.
+/// Elements per step of each axis in the host's linear form, as far as 64 bits count.
 pub fn linear_strides(shape: &Shape) -> [u64; 4] {
-    let mut strides = [1; 4];
+    let mut strides = [1_u64; 4];
     for axis in 1..4 {
-        strides[axis] = strides[axis - 1] * u64::from(shape[axis - 1]);
+        strides[axis] = strides[axis - 1].saturating_mul(shape[axis - 1].into());
     }
     strides
 }

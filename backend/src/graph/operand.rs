@@ -108,7 +108,9 @@ impl Operand {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for (&n, &stride) in from.iter().zip(&self.strides).filter(|&(&n, _)| n != 1) {
             match runs.last_mut() {
-                Some((extent, first)) if *first * *extent == stride && *first != 0 => *extent *= u64::from(n),
+                Some((extent, first)) if first.checked_mul(*extent) == Some(stride) && *first != 0 => {
+                    *extent = extent.saturating_mul(n.into());
+                }
                 _ => runs.push((u64::from(n), stride)),
             }
         }
@@ -123,7 +125,7 @@ impl Operand {
                 return Err(refused());
             }
             *stride = run.1;
-            run = (run.0 / u64::from(n), run.1 * u64::from(n));
+            run = (run.0 / u64::from(n), run.1.saturating_mul(n.into()));
         }
         Ok(Self { shape: to, strides, ..*self })
     }
@@ -136,7 +138,7 @@ impl Operand {
         }
         let mut window = *self;
         window.shape[axis] = count;
-        window.offset += u64::from(start) * self.strides[axis];
+        window.offset = window.offset.saturating_add(self.strides[axis].saturating_mul(start.into()));
         Ok(window)
     }
 
@@ -193,6 +195,16 @@ mod tests {
         let expanded = operand([4, 1, 3, 1]).expand(1, 2).unwrap();
         assert_eq!(expanded.reshape([2, 2, 2, 3]).unwrap().strides, [1, 2, 0, 4]);
         assert!(expanded.reshape([2, 2, 2, 3]).unwrap().indices().eq(expanded.indices()));
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_no_panic() {
+        let vast = operand([u32::MAX; 4]);
+        assert_eq!(vast.last(), None);
+        assert!(vast.reshape([u32::MAX; 4]).ok().is_none_or(|window| window.last().is_none()));
+        let far = Operand { strides: [u64::MAX, u64::MAX / 2, 1, 1], offset: u64::MAX - 1, ..operand([4, 3, 2, 1]) };
+        assert_eq!(far.slice(0, 2, 2).unwrap().last(), None);
+        assert!(matches!(far.reshape([12, 2, 1, 1]), Err(ViewError::Strides { .. })));
     }
 
     #[test]

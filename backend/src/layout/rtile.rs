@@ -120,11 +120,12 @@ fn fold(from: &mut Vec<Digit>, to: &mut Vec<Digit>, limit: u32, padded: &mut [u6
         }
         let (stride, radix) = (u64::from(outer.stride), u64::from(outer.radix));
         let fewest = radix.div_ceil(room);
-        let exact = |most: u64| (fewest..=most).find(|&parts| radix.is_multiple_of(parts));
+        let divisors = (1..=radix.isqrt()).filter(|&n| radix.is_multiple_of(n)).flat_map(|n| [n, radix / n]);
+        let exact = divisors.filter(|&parts| parts >= fewest).min().unwrap_or(radix);
         // An exact split adds no padding and leaves every merge across the axis legal; only the top digit of an axis
         // can pad.
         let is_top = stride * radix >= padded[usize::from(outer.axis)];
-        let parts = if is_top { exact(2 * fewest).unwrap_or(fewest) } else { exact(radix).unwrap_or(radix) };
+        let parts = if is_top && exact > 2 * fewest { fewest } else { exact };
         let kept = radix.div_ceil(parts);
         if is_top {
             padded[usize::from(outer.axis)] = stride * kept * parts;

@@ -112,7 +112,7 @@ pub(super) fn image_usage() -> vk::ImageUsageFlags {
 pub(super) fn enumerate(instance: &Instance) -> Result<Vec<Adapter>> {
     // SAFETY: the instance is alive; ash sizes the array.
     let devices = unsafe { instance.raw.enumerate_physical_devices() }
-        .map_err(|result| Error::Vulkan { call: "vkEnumeratePhysicalDevices", result })?;
+        .map_err(|r| Error::of_call("vkEnumeratePhysicalDevices", r))?;
     let mut found = Vec::new();
     for device in devices {
         found.extend(describe(instance, device)?);
@@ -146,7 +146,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     };
     // SAFETY: as above; ash sizes the array.
     let extensions = unsafe { instance.raw.enumerate_device_extension_properties(raw) }
-        .map_err(|result| Error::Vulkan { call: "vkEnumerateDeviceExtensionProperties", result })?;
+        .map_err(|r| Error::of_call("vkEnumerateDeviceExtensionProperties", r))?;
     let has = |wanted: &CStr| extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(wanted));
 
     let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
@@ -183,7 +183,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
             vk::ImageCreateFlags::empty(),
         )
     }
-    .map_err(|result| Error::Vulkan { call: "vkGetPhysicalDeviceImageFormatProperties", result })?;
+    .map_err(|r| Error::of_call("vkGetPhysicalDeviceImageFormatProperties", r))?;
 
     let own_limits = Limits {
         max_image_2d: limits.max_image_dimension2_d.min(image.max_extent.width).min(image.max_extent.height),

@@ -56,7 +56,7 @@ impl Device {
         // SAFETY: the adapter was enumerated from this live instance; the family, the extensions and the
         // features are its own.
         let raw = unsafe { instance.raw.create_device(adapter.raw, &info, None) }
-            .map_err(|result| Error::Vulkan { call: "vkCreateDevice", result })?;
+            .map_err(|r| Error::of_call("vkCreateDevice", r))?;
         // SAFETY: queue 0 of the family was requested above.
         let queue = unsafe { raw.get_device_queue(adapter.queue_family, 0) };
         let budget = Budget::new(limits.heap_bytes);
@@ -88,13 +88,11 @@ impl Device {
     /// Turns a failed call into an error and remembers a lost device.
     pub fn failed(&self, call: &'static str, result: vk::Result) -> Error {
         match result {
-            vk::Result::ERROR_DEVICE_LOST => {
-                self.lost.store(true, Ordering::Relaxed);
-                Error::DeviceLost { call }
-            }
-            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => self.budget.exhausted(call.to_owned(), 0),
-            _ => Error::Vulkan { call, result },
+            vk::Result::ERROR_DEVICE_LOST => self.lost.store(true, Ordering::Relaxed),
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => return self.budget.exhausted(call.to_owned(), 0),
+            _ => {}
         }
+        Error::of_call(call, result)
     }
 
     /// The file of this device and driver in a folder.

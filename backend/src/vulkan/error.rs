@@ -44,18 +44,32 @@ pub enum Error {
     },
     /// Device memory ran out: the device's own, or the part of it that `heap_bytes` allows.
     #[error(
-        "out of device memory: {what} needs {requested} bytes, {in_use} of {limit} are in use; \
-         use a smaller batch, sequence or model, or raise the heap limit"
+        "out of device memory: {what}{}; use a smaller batch, sequence or model, or raise the heap limit",
+        shortage(*requested, *in_use, *limit)
     )]
     OutOfDeviceMemory {
-        /// What the memory was for.
+        /// What the memory was for, or the call that found out.
         what: String,
-        /// Bytes asked for.
+        /// Bytes asked for; 0 where the driver alone knows.
         requested: u64,
         /// Bytes this device already handed out.
         in_use: u64,
-        /// Bytes it may hand out.
+        /// Bytes it may hand out; 0 before it is open.
         limit: u64,
+    },
+    /// The driver got no memory of the host.
+    #[error("out of host memory in {call}; free some of this machine's memory and try again")]
+    OutOfHostMemory {
+        /// The call that found out.
+        call: &'static str,
+    },
+    /// The driver gives no memory, for another reason than that it ran out.
+    #[error("no memory for {what}: {reason}; free other tensors and programs, or use fewer of them")]
+    NoMemory {
+        /// What it was for.
+        what: String,
+        /// What was tried and the driver's answer.
+        reason: String,
     },
     /// The device is gone; every later call fails the same way.
     #[error(
@@ -106,6 +120,23 @@ impl Error {
     pub(crate) fn invalid(what: impl Into<String>, rule: impl Into<String>) -> Self {
         Self::Invalid { what: what.into(), rule: rule.into() }
     }
+
+    /// What a failed call means where no device is open that would know more.
+    pub(super) fn of_call(call: &'static str, result: vk::Result) -> Self {
+        match result {
+            vk::Result::ERROR_OUT_OF_DEVICE_MEMORY => {
+                Self::OutOfDeviceMemory { what: call.to_owned(), requested: 0, in_use: 0, limit: 0 }
+            }
+            vk::Result::ERROR_OUT_OF_HOST_MEMORY => Self::OutOfHostMemory { call },
+            vk::Result::ERROR_DEVICE_LOST => Self::DeviceLost { call },
+            _ => Self::Vulkan { call, result },
+        }
+    }
+}
+
+fn shortage(requested: u64, in_use: u64, limit: u64) -> String {
+    let needs = if requested > 0 { format!(" needs {requested} bytes") } else { String::new() };
+    if limit > 0 { format!("{needs}, {in_use} of {limit} bytes are in use") } else { needs }
 }
 
 /// Fails with `LimitExceeded` when `value` is above `limit`.

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ash::{ext, vk};
 
@@ -18,6 +18,27 @@ pub(super) const API_VERSION: u32 = vk::API_VERSION_1_1;
 
 /// Texts kept; further messages are only counted.
 const MAX_MESSAGES: usize = 256;
+
+static LOADER: OnceLock<vk::PFN_vkGetInstanceProcAddr> = OnceLock::new();
+
+/// Takes Vulkan from here rather than from the system's loader: for hosts that bring a driver of their own, and for
+/// tests that let calls fail. It is for the whole process; false says that another one was given before.
+///
+/// # Safety
+/// `get` does what `vkGetInstanceProcAddr` of a Vulkan loader does, until the process ends.
+pub unsafe fn use_loader(get: vk::PFN_vkGetInstanceProcAddr) -> bool {
+    LOADER.set(get).is_ok()
+}
+
+fn entry() -> Result<ash::Entry> {
+    match LOADER.get() {
+        // SAFETY: the contract of `use_loader`.
+        Some(&get) => Ok(unsafe { ash::Entry::from_static_fn(ash::StaticFn { get_instance_proc_addr: get }) }),
+        // SAFETY: loading the system's Vulkan loader runs its initializers, which the platform's ABI document
+        // requires to be sound.
+        None => unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader { reason: e.to_string() }),
+    }
+}
 
 /// Warnings and errors of the validation layer; empty without validation.
 #[derive(Debug, Default)]
@@ -65,9 +86,7 @@ pub(super) struct Instance {
 
 impl Instance {
     pub fn new(validation: Validation) -> Result<Self> {
-        // SAFETY: loading the system's Vulkan loader runs its initializers, which the platform's ABI document
-        // requires to be sound.
-        let entry = unsafe { ash::Entry::load() }.map_err(|e| Error::NoLoader { reason: e.to_string() })?;
+        let entry = entry()?;
         check_version(&entry)?;
         let log = Arc::<ValidationLog>::default();
 
@@ -106,7 +125,7 @@ impl Instance {
             vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
                 Error::NoDevice { reason: "the Vulkan loader found no driver".to_owned() }
             }
-            _ => Error::Vulkan { call: "vkCreateInstance", result },
+            _ => Error::of_call("vkCreateInstance", result),
         })?;
         let mut instance = Self { raw, messenger: None, log, entry };
         if validation != Validation::Off {
@@ -114,7 +133,7 @@ impl Instance {
             let info = messenger_info(&instance.log);
             // SAFETY: the extension is enabled; the user data is `log`, which the messenger does not outlive.
             let messenger = unsafe { functions.create_debug_utils_messenger(&info, None) }
-                .map_err(|result| Error::Vulkan { call: "vkCreateDebugUtilsMessengerEXT", result })?;
+                .map_err(|r| Error::of_call("vkCreateDebugUtilsMessengerEXT", r))?;
             instance.messenger = Some((functions, messenger));
         }
         Ok(instance)
@@ -137,7 +156,7 @@ impl Drop for Instance {
 fn check_version(entry: &ash::Entry) -> Result<()> {
     // SAFETY: a global command without arguments.
     let version = unsafe { entry.try_enumerate_instance_version() }
-        .map_err(|result| Error::Vulkan { call: "vkEnumerateInstanceVersion", result })?
+        .map_err(|r| Error::of_call("vkEnumerateInstanceVersion", r))?
         .unwrap_or(vk::API_VERSION_1_0);
     if version < API_VERSION {
         return Err(Error::NoLoader {
@@ -150,7 +169,7 @@ fn check_version(entry: &ash::Entry) -> Result<()> {
 fn require_layer(entry: &ash::Entry) -> Result<()> {
     // SAFETY: a global command; ash sizes the arrays.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
-        .map_err(|result| Error::Vulkan { call: "vkEnumerateInstanceLayerProperties", result })?;
+        .map_err(|r| Error::of_call("vkEnumerateInstanceLayerProperties", r))?;
     let present = layers.iter().any(|l| l.layer_name_as_c_str() == Ok(LAYER));
     if present { Ok(()) } else { Err(Error::NoValidation { missing: LAYER.to_string_lossy().into_owned() }) }
 }
@@ -158,7 +177,7 @@ fn require_layer(entry: &ash::Entry) -> Result<()> {
 fn require_features_extension(entry: &ash::Entry) -> Result<()> {
     // SAFETY: a global command about a layer that was just found; ash sizes the arrays.
     let extensions = unsafe { entry.enumerate_instance_extension_properties(Some(LAYER)) }
-        .map_err(|result| Error::Vulkan { call: "vkEnumerateInstanceExtensionProperties", result })?;
+        .map_err(|r| Error::of_call("vkEnumerateInstanceExtensionProperties", r))?;
     let present = extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(FEATURES_EXTENSION));
     if present {
         Ok(())

@@ -179,7 +179,7 @@ pub(super) fn units(
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.raw);
     // SAFETY: the device belongs to the live instance and has the extension; ash sizes the array.
     let properties = unsafe { matrices.get_physical_device_cooperative_matrix_properties(raw) }
-        .map_err(|result| Error::Vulkan { call: "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", result })?;
+        .map_err(|r| Error::of_call("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", r))?;
     // What a pipeline may require; by the device's choice of size the units are known to work.
     let size = subgroup.subgroup_size.clamp(control.min_subgroup_size, control.max_subgroup_size);
     let max_invocations = invocations.min(size.saturating_mul(control.max_compute_workgroup_subgroups));

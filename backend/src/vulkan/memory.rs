@@ -154,7 +154,7 @@ impl Memory {
             device.budget.give_back(charged);
             match e {
                 AllocationError::OutOfMemory => device.budget.exhausted(what.to_owned(), needs.size),
-                e => Error::invalid(what, format!("its memory cannot be allocated: {e}")),
+                e => Error::NoMemory { what: what.to_owned(), reason: e.to_string() },
             }
         })?;
         let host = HostPtr::new(allocation.mapped_ptr(), allocation.memory_properties());

@@ -33,7 +33,7 @@ pub use arena::{Arena, Footprint};
 pub use census::Census;
 pub use error::{Error, Result};
 pub use gpu::{Gpu, MemoryUse};
-pub use instance::ValidationLog;
+pub use instance::{ValidationLog, use_loader};
 pub use options::{GpuOptions, Validation};
 pub use pipeline::Pipeline;
 pub use storage::{Storage, TEXEL_BYTES};

@@ -96,11 +96,11 @@ impl Pipeline {
         // SAFETY: a module may go once its pipeline is built.
         unsafe { raw.destroy_shader_module(module, None) };
         pipeline.raw = built.map_err(|result| match result {
-            vk::Result::ERROR_DEVICE_LOST => device.failed("vkCreateComputePipelines", result),
-            _ => Error::Pipeline {
+            vk::Result::ERROR_INVALID_SHADER_NV | vk::Result::ERROR_UNKNOWN => Error::Pipeline {
                 shader: shader.name.to_owned(),
                 reason: format!("the driver refused it with constants {constants:?}: {result:?}"),
             },
+            _ => device.failed("vkCreateComputePipelines", result),
         })?;
         Ok(pipeline)
     }

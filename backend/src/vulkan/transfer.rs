@@ -168,15 +168,17 @@ impl Lane {
     fn flush_upload(&mut self, pending: &mut Vec<(&Storage, Run, u64)>) -> Result<()> {
         let staging = self.staging.buffer.raw;
         self.run(|recorder| {
-            for (storage, run, at) in pending.iter() {
-                let first_write = run.first == 0;
-                discard_for_write(recorder, storage, first_write && run.texels == storage.texels());
-                recorder.copy_in(staging, at * TEXEL_BYTES, storage, *run);
-                // From now on the image is in GENERAL, also for the pieces that follow.
-                storage.set_defined();
+            let mut ready: Option<&Storage> = None;
+            for &(storage, run, at) in pending.iter() {
+                // The pieces behind a storage's first one find it ready.
+                if !ready.is_some_and(|before| before.same(storage)) {
+                    discard_for_write(recorder, storage, run.texels == storage.texels());
+                    ready = Some(storage);
+                }
+                recorder.copy_in(staging, at * TEXEL_BYTES, storage, run);
             }
         })?;
-        pending.clear();
+        pending.drain(..).for_each(|(storage, ..)| storage.set_defined());
         Ok(())
     }
 

@@ -51,7 +51,9 @@ impl Failure {
 impl From<vulkan::Error> for Failure {
     fn from(error: vulkan::Error) -> Self {
         let status = match error {
-            vulkan::Error::OutOfDeviceMemory { .. } => FBL_ERR_OUT_OF_MEMORY,
+            vulkan::Error::OutOfDeviceMemory { .. }
+            | vulkan::Error::OutOfHostMemory { .. }
+            | vulkan::Error::NoMemory { .. } => FBL_ERR_OUT_OF_MEMORY,
             vulkan::Error::DeviceLost { .. } => FBL_ERR_DEVICE_LOST,
             vulkan::Error::LimitExceeded { .. } => FBL_ERR_UNSUPPORTED,
             vulkan::Error::Option { .. } | vulkan::Error::Invalid { .. } => FBL_ERR_INVALID_ARGUMENT,

@@ -33,6 +33,8 @@ mod border_tests;
 #[cfg(test)]
 mod device_tests;
 #[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
 mod hazard_tests;
 #[cfg(test)]
 mod measured_tests;

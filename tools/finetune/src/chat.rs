@@ -22,6 +22,16 @@ pub struct Message {
     pub content: String,
 }
 
+#[derive(Deserialize)]
+struct Line {
+    messages: Vec<Message>,
+}
+
+/// The dialogue that a line of JSONL holds.
+pub fn dialogue(line: &str) -> serde_json::Result<Vec<Message>> {
+    Ok(serde_json::from_str::<Line>(line)?.messages)
+}
+
 /// A compiled chat template.
 pub struct Template {
     environment: Environment<'static>,
@@ -123,7 +133,7 @@ fn one_line(error: &minijinja::Error) -> String {
 mod tests {
     use super::*;
 
-    fn dialogue() -> Vec<Message> {
+    fn greeting() -> Vec<Message> {
         let say = |role: &str, content: &str| Message { role: role.into(), content: content.into() };
         vec![say("user", "Hi"), say("assistant", "Ho")]
     }
@@ -135,7 +145,7 @@ mod tests {
     #[test]
     fn chatml_is_the_fallback() {
         let template = Template::choose(None, None, String::new(), String::new()).unwrap();
-        let text = template.render(&dialogue()[..1], true).unwrap();
+        let text = template.render(&greeting()[..1], true).unwrap();
         assert_eq!(text, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
     }
 
@@ -143,7 +153,7 @@ mod tests {
     fn python_habits_of_templates_work() {
         let source = "{{ bos_token }}{% for m in messages %}\n    {% if m['content'].strip().startswith('H') %}\n\
             [{{ m.role | upper }}] {{ m.content.strip() }}{{ eos_token }}\n    {% endif %}\n{% endfor %}";
-        assert_eq!(render(source, &dialogue(), false).unwrap(), "<s>[USER] Hi</s>\n[ASSISTANT] Ho</s>\n");
+        assert_eq!(render(source, &greeting(), false).unwrap(), "<s>[USER] Hi</s>\n[ASSISTANT] Ho</s>\n");
         let json = "{{ {'a': [1, '<b>'], 'c': none} | tojson }}";
         assert_eq!(render(json, &[], false).unwrap(), r#"{"a": [1, "<b>"], "c": null}"#);
         assert_eq!(render("{{ strftime_now('%Y') | length }}", &[], false).unwrap(), "4");
@@ -153,7 +163,7 @@ mod tests {
     fn errors_are_one_line_and_name_the_origin() {
         for source in ["{% if %}", "{{ raise_exception('roles\nmust alternate') }}", "{{ messages[0].content.nope() }}"]
         {
-            let message = render(source, &dialogue(), false).unwrap_err().to_string();
+            let message = render(source, &greeting(), false).unwrap_err().to_string();
             assert!(message.starts_with("chat template 'test': ") && !message.contains('\n'), "{message}");
         }
     }

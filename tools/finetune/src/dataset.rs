@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use ggml_host::llama::Token;
-use serde::Deserialize;
 
-use crate::chat::Message;
+use crate::chat::{Message, dialogue};
 use crate::error::{Error, Result};
 use crate::spans::{Encoded, Encoder};
 
@@ -58,11 +57,6 @@ pub struct Dataset {
     pub skipped: Vec<(usize, Skip)>,
     /// What the user says first in the first usable dialogue.
     pub first_question: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    messages: Vec<Message>,
 }
 
 impl Dataset {
@@ -123,7 +117,7 @@ impl Dataset {
 }
 
 fn read_line(line: &str, encoder: &Encoder<'_>, most: usize) -> std::result::Result<(Sample, Option<String>), Skip> {
-    let messages = serde_json::from_str::<Line>(line).map_err(|e| Skip::Malformed(e.to_string()))?.messages;
+    let messages = dialogue(line).map_err(|e| Skip::Malformed(e.to_string()))?;
     let says = |m: &Message| m.role == "assistant" && !m.content.trim().is_empty();
     if !messages.iter().any(says) {
         return Err(Skip::Empty);

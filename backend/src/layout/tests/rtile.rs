@@ -64,6 +64,16 @@ fn bad_tiles_are_refused() {
     assert!(matches!(Layout::rtile(&[u32::MAX, u32::MAX], 4, 1, 4, 16384, 16384), Err(Illegal::TooLong { .. })));
 }
 
+/// Ways to fold a digit are as many as its radix has divisors, not as many as it has values: this takes no time.
+#[test]
+fn digits_of_large_primes_are_folded() {
+    let prime = 0x7fff_ffff;
+    for (extents, h) in [([4, u32::MAX], prime), ([4, prime], 1), ([prime, 4], 4), ([4, 2 * prime], prime)] {
+        let folded = Layout::rtile(&extents, 4, 1, h, 64, 1 << 25);
+        assert!(folded.is_err() || folded.is_ok_and(|layout| layout.verify(4, 64, 1 << 25).is_ok()));
+    }
+}
+
 #[test]
 fn the_rule_prefers_tall_tiles_that_do_not_pad() {
     let chosen = |extents: [u32; 4]| tile_rule(&extents, PHONE);

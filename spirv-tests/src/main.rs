@@ -1,0 +1,39 @@
+//! The sample of every op as one program, for machines without cargo (`scripts/android`): prints a table, fails if a case does.
+//! `FBL_CASE` narrows it to groups and cases by a part of their names.
+
+use std::process::ExitCode;
+
+use fblayout_spirv_tests::{STORAGES, VulkanDevice, sample};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether all cases pass.
+fn run() -> Result<bool, String> {
+    let part = std::env::var("FBL_CASE").unwrap_or_default();
+    let mut failures = Vec::new();
+    for storage in STORAGES {
+        let device = VulkanDevice::open(storage)?;
+        let adapter = device.engine().gpu().adapter();
+        println!("# {}, {}, subgroups of {}: {storage:?}", adapter.name, adapter.driver, adapter.limits.subgroup_size);
+        println!("\n| kernels | pass | of | refused | s |\n|---|---|---|---|---|");
+        let groups = sample(&device, &part, |group| {
+            let passed = group.run - group.failures.len();
+            let seconds = group.time.as_secs_f64();
+            println!("| {} | {passed} | {} | {} | {seconds:.1} |", group.name, group.run, group.refused);
+        });
+        println!("\n{} validation messages\n", device.engine().gpu().validation_count());
+        failures.extend(device.engine().gpu().validation_messages());
+        failures.extend(groups.into_iter().flat_map(|group| group.failures));
+    }
+    failures.iter().for_each(|failure| println!("{failure}"));
+    Ok(failures.is_empty())
+}

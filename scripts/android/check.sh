@@ -16,10 +16,10 @@ mkdir -p "$stubs"
 for name in c dl m log unwind; do
     aarch64-linux-gnu-gcc -shared -nostdlib -x c /dev/null -o "$stubs/lib$name.so" -Wl,-soname,"lib$name.so"
 done
-# The NDK's compiler would add what starts and ends a library; here the linker is called by itself.
-export CARGO_TARGET_AARCH64_LINUX_ANDROID_RUSTFLAGS="-Clinker=rust-lld -Clinker-flavor=ld.lld -Clink-arg=-L$stubs \
--Clink-arg=--unresolved-symbols=ignore-all"
-cargo build --locked --release --target "$triple" -p fblayout-c -p ggml-fblayout --config 'profile.release.incremental=false'
+# What starts and ends a library comes from the NDK; here it is left out.
+printf '#!/bin/sh\nexec aarch64-linux-gnu-gcc -nostdlib -nostartfiles -L%s "$@"\n' "$stubs" | install -m 755 /dev/stdin "$stubs/cc"
+export CARGO_TARGET_AARCH64_LINUX_ANDROID_LINKER=$stubs/cc
+cargo build --locked --release --target "$triple" -p fblayout-c -p ggml-fblayout
 
 imports() {
     for library in libfblayout_c.so libggml_fblayout.so; do

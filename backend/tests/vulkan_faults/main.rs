@@ -56,7 +56,7 @@ impl Small {
         let x = graph.external("x", DType::F32, [8, 3, 1, 1]);
         let w = graph.external("w", DType::F32, [8, 8, 1, 1]);
         let (whole_x, whole_w) = (graph.whole(x), graph.whole(w));
-        let h = graph.node("h", Op::MulMat, vec![whole_w.clone(), whole_x]).unwrap();
+        let h = graph.node("h", Op::MulMat, vec![whole_w, whole_x]).unwrap();
         let h = graph.whole(h);
         let h = graph.node("relu", Op::Unary(Unary::Relu), vec![h]).unwrap();
         let h = graph.whole(h);

@@ -41,10 +41,13 @@ fn shared(call: &mut Call<'_>, x: Operand, y: Operand) -> Gradient {
     let d = call.add(Op::OutProd, &[x, y])?;
     let [n0, n1, n2, n3] = d.shape;
     // Heads that share are neighbours, so that they are an axis of a reshape.
-    let d = call.reshaped(d, [n0, n1, n2 / a[2], a[2] * n3])?;
-    let d = call.summed(d, [n0, n1, 1, a[2] * n3])?;
-    let d = call.reshaped(d, [n0, n1 * a[2], n3 / a[3], a[3]])?;
-    let d = call.summed(d, [n0, n1 * a[2], 1, a[3]])?;
+    let (Some(outer), Some(inner)) = (a[2].checked_mul(n3), n1.checked_mul(a[2])) else {
+        return Err(call.refusal("its gradient sums over heads on an axis of more elements than 32 bits count"));
+    };
+    let d = call.reshaped(d, [n0, n1, n2 / a[2], outer])?;
+    let d = call.summed(d, [n0, n1, 1, outer])?;
+    let d = call.reshaped(d, [n0, inner, n3 / a[3], a[3]])?;
+    let d = call.summed(d, [n0, inner, 1, a[3]])?;
     call.reshaped(d, a).map(Some)
 }
 
@@ -52,7 +55,11 @@ fn shared(call: &mut Call<'_>, x: Operand, y: Operand) -> Gradient {
 /// then the product sums over them, and no gradient per head has to exist.
 fn along_n(factor: &Operand, a: &Shape) -> Option<Operand> {
     let [n0, n1, n2, n3] = factor.shape;
-    let shape = if a[2] == 1 { [n0, n1 * n2 * (n3 / a[3]), 1, a[3]] } else { [n0, n1 * (n2 / a[2]), a[2], n3] };
+    let shape = if a[2] == 1 {
+        [n0, n1.checked_mul(n2)?.checked_mul(n3 / a[3])?, 1, a[3]]
+    } else {
+        [n0, n1.checked_mul(n2 / a[2])?, a[2], n3]
+    };
     factor.reshape(shape).ok().filter(|window| window.strides[0] == 1)
 }
 

@@ -669,3 +669,13 @@ fn random_graphs_have_the_gradients_of_their_differences() {
         s.assert_gradients(&format!("seed {seed}"), loss.unwrap(), &wanted);
     }
 }
+
+#[test]
+fn heads_beyond_32_bits_are_refused() {
+    let mut graph = Graph::new();
+    let a = graph.external("a", DType::F32, [1, 1 << 20, 1 << 16, 1]);
+    let b = graph.external("b", DType::F32, [1, 1, 1 << 16, 1]);
+    let y = graph.node("y", Op::MulMat, vec![graph.whole(a), graph.whole(b)]).unwrap();
+    let refused = graph.backward(y, &[a]).unwrap_err().to_string();
+    assert!(refused.contains("32 bits"), "{refused}");
+}

@@ -50,7 +50,7 @@ pub struct EngineOptions {
 /// the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AttentionChoice {
-    /// Fused where matrix units compute it, unfused elsewhere.
+    /// Fused where matrix units compute it, for 256 queries or more, unfused elsewhere.
     #[default]
     Auto,
     /// Computed as it is written.

@@ -106,9 +106,9 @@ pub(crate) fn trains(size: u32, mask: bool, limits: &Limits) -> Result<(), Refus
     Schedule::choose(size.div_ceil(4).max(1), limits).map(drop)
 }
 
-/// Whether matrix units compute these gradients.
+/// Whether matrix units compute these gradients, and the attention that they are of.
 pub(crate) fn by_units(size: u32, limits: &Limits) -> bool {
-    Units::choose(Pass::Back(size), limits).is_some()
+    [Pass::Forward([size; 2]), Pass::Back(size)].into_iter().all(|pass| Units::choose(pass, limits).is_some())
 }
 
 pub(super) fn queries(call: Call<'_>, attention: &FlashAttn) -> Result<Lowered, Refusal> {

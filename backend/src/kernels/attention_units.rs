@@ -28,8 +28,13 @@ const MOST_LOADS: u32 = 8;
 /// Subgroups of a workgroup and others, keys or queries, of a tile, those that spare most first.
 const TILES: [[u32; 2]; 8] = [[4, 64], [4, 32], [2, 64], [2, 32], [4, 16], [2, 16], [1, 32], [1, 16]];
 
-/// Bytes of shared memory beside the pool: what is seen of a segment of tiles, numbers of a tile's rows, and maxima.
-const OTHER_BYTES: u32 = 1024;
+/// Sums that an invocation holds at most, of the 255 registers that the poorest GPU has.
+const MOST_SUMS: u32 = 192;
+
+/// Bytes of shared memory beside the pool: two numbers of every row, what is seen of a segment of tiles, and maxima.
+fn beside(own: u32, others: u32) -> u32 {
+    8 * own.max(others) + 4 * (others + 31) + 64
+}
 
 /// Most invocations that share a row of scores: each has a component of a texel to tell the others its own.
 const MOST_SHARERS: u32 = 4;
@@ -73,6 +78,8 @@ impl Units {
                 && octets
                 && unit.subgroup.is_multiple_of(unit.m)
                 && (1..=MOST_SHARERS).contains(&sharers)
+                // Sums become factors of F16, whose extents must be among those listed.
+                && (matches!(pass, Pass::Forward(_)) || unit.n == unit.k || unit.m == unit.k)
         };
         let units = limits.matrix_units.iter().filter(|_| wanted).filter(sound);
         let unit = units.max_by_key(|unit| unit.m * unit.n * unit.k)?;
@@ -112,9 +119,11 @@ impl Units {
             Pass::Back(_) => own * (octets_a + 1 + octets_b + 1),
         };
         let shared = scores + passing + owned;
-        let fits = 16 * u64::from(shared) + u64::from(OTHER_BYTES) <= limits.max_shared_memory.into();
+        let fits = 16 * u64::from(shared) + u64::from(beside(own, others)) <= limits.max_shared_memory.into();
         let loads = [octets_a, octets_b].map(|octets| (others * octets).div_ceil(invocations));
-        let held = loads.iter().all(|&loads| loads <= MOST_LOADS);
+        let results = if matches!(pass, Pass::Forward(_)) { 1 } else { 2 };
+        let sums = results * columns * m * n / subgroup;
+        let held = loads.iter().all(|&loads| loads <= MOST_LOADS) && sums <= MOST_SUMS;
         (fits && held).then_some(Self { unit, subgroups, matrices: others / n, depth, columns, loads, shared })
     }
 
@@ -172,21 +181,25 @@ mod tests {
         let units = [
             UNIT,
             MatrixUnit { m: 8, n: 8, k: 8, subgroup: 8, ..UNIT },
-            MatrixUnit { k: 8, ..UNIT },
+            MatrixUnit { n: 8, k: 8, ..UNIT },
             MatrixUnit { subgroup: 64, ..UNIT },
+            MatrixUnit { m: 32, ..UNIT },
         ];
         for unit in units {
             for shared in [32 << 10, 48 << 10, 96 << 10] {
                 for (size, pass) in (4..=256).step_by(4).flat_map(|size| passes(size).map(|pass| (size, pass))) {
                     let Some(tile) = Units::choose(pass, &gpu(unit, shared)) else {
-                        assert!(size > 96, "{unit:?} {pass:?} of {shared}");
+                        assert!(size > 96 || unit.m > 16, "{unit:?} {pass:?} of {shared}");
                         continue;
                     };
                     let sharers = unit.subgroup / unit.m;
                     let quads = tile.others() / 4;
                     assert!(quads.is_multiple_of(2 * sharers) && tile.invocations().is_multiple_of(quads), "{tile:?}");
                     assert!(tile.others().is_multiple_of(unit.k) && tile.invocations() >= tile.others(), "{tile:?}");
-                    assert!(tile.depth * unit.k >= size && 16 * tile.shared + OTHER_BYTES <= shared, "{tile:?}");
+                    assert!(
+                        tile.depth * unit.k >= size && 16 * tile.shared + beside(tile.own(), tile.others()) <= shared,
+                        "{tile:?}"
+                    );
                     match pass {
                         // Behind the weights there is room for a row of factors.
                         Pass::Forward([_, value]) => {
@@ -213,7 +226,9 @@ mod tests {
         for unit in [
             MatrixUnit { factors: MatrixType::Bf16, ..UNIT },
             MatrixUnit { k: 4, ..UNIT },
+            MatrixUnit { k: 8, ..UNIT },
             MatrixUnit { subgroup: 8, ..UNIT },
+            MatrixUnit { m: 8, n: 8, subgroup: 8, ..UNIT },
             MatrixUnit { max_invocations: 16, ..UNIT },
         ] {
             assert_eq!(Units::choose(pass, &gpu(unit, 48 << 10)), None, "{unit:?}");

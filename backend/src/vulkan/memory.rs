@@ -144,9 +144,17 @@ impl Memory {
         };
         let allocated = match purpose {
             Purpose::Staging => allocate(MemoryLocation::GpuToCpu),
-            // What the host reaches may be a small part of the memory.
+            // What the host reaches may be a small part of the memory; where it is full the allocator takes the host's own.
             Purpose::Buffer if needs.size <= EXCHANGED && has_shared(device, needs.memory_type_bits) => {
-                allocate(MemoryLocation::CpuToGpu).or_else(|_| allocate(MemoryLocation::GpuOnly))
+                match allocate(MemoryLocation::CpuToGpu) {
+                    Ok(taken) if taken.memory_properties().contains(SHARED) => Ok(taken),
+                    other => {
+                        if let (Ok(taken), Some(allocator)) = (other, lock(&device.allocator).as_mut()) {
+                            allocator.free(taken).unwrap_or_else(|e| log::error!("device memory leaks: {e}"));
+                        }
+                        allocate(MemoryLocation::GpuOnly)
+                    }
+                }
             }
             Purpose::Buffer | Purpose::Image => allocate(MemoryLocation::GpuOnly),
         };

@@ -201,7 +201,9 @@ fn few_sums_fill_a_gpu() {
         // Four quads, 256 bytes, side by side.
         assert!(a_along_k || s.lanes_m >= quads_m.min(4) / s.tile_m, "{size:?} {s:?}");
         let Fetches { ahead, group_b } = Fetches::of(&size, &s, &gpu);
-        assert!((ahead > 1 || s.tile_m * s.tile_n > 8 || step_k > 16) && (n > 1 || group_b == step_k / 4), "{s:?}");
+        // Where many invocations share a row, few steps are left that could be ahead.
+        let waits = s.tile_m * s.tile_n <= 8 && step_k <= 16 && s.lanes_k < 128;
+        assert!((ahead > 1 || !waits) && (n > 1 || group_b == step_k / 4), "{s:?}");
         let asked = Limits { products: Products { ahead: Some(1), ..Products::default() }, ..gpu.clone() };
         assert_eq!(Fetches::of(&size, &s, &asked).ahead, 1);
     }

@@ -289,7 +289,9 @@ impl<'g> Index<'g> {
         let lasts = |id: ValueId| self.graph.values[id.index()].kind == Kind::External;
         for at in found.parts.iter().map(|part| part.node).chain(found.moved.iter().copied()) {
             let node = self.node(at);
-            let between = || (turn..at).filter(|&other| !found.holds(other));
+            // What a part writes that lasts, as a loss that the host reads, is written as late as ever.
+            let written_late = |other: usize| !found.holds(other) || lasts(self.node(other).output);
+            let between = || (turn..at).filter(|&other| written_late(other));
             let changes = |other: &usize| {
                 let written = self.node(*other).written();
                 node.inputs.iter().any(|input| lasts(input.value) && written.contains(&input.value))

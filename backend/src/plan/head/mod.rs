@@ -140,7 +140,7 @@ fn tokens(found: &Found, limits: &Limits, choice: HeadChoice) -> Option<u32> {
     };
     // Chunks of one size, rather than a few tokens left for the last one, which reads the head's matrix as the others do.
     let even = rows.div_ceil(rows.div_ceil(most));
-    let tokens = even.next_multiple_of(ALIGNED.min(most));
+    let tokens = even.next_multiple_of(ALIGNED.min(most)).min(most);
     (tokens < rows).then_some(tokens)
 }
 
@@ -164,7 +164,7 @@ struct Chunks<'e, 'g> {
     found: &'e Found,
     new: Vec<(usize, Node)>,
     /// The gradient of the loss, in the share of so many tokens.
-    seeds: HashMap<(ValueId, u32), Operand>,
+    seeds: HashMap<(Operand, u32), Operand>,
     /// What was computed of the result of each node: parts to be joined, or one sum.
     results: HashMap<usize, Vec<Operand>>,
 }
@@ -210,11 +210,11 @@ impl Chunks<'_, '_> {
     }
 
     fn seed(&mut self, seed: &Operand, count: u32) -> Result<Operand, String> {
-        if let Some(&known) = self.seeds.get(&(seed.value, count)) {
+        if let Some(&known) = self.seeds.get(&(*seed, count)) {
             return Ok(known);
         }
         let share = self.add(&format!("share of {count} tokens"), self.share(count), vec![*seed])?;
-        self.seeds.insert((seed.value, count), share);
+        self.seeds.insert((*seed, count), share);
         Ok(share)
     }
 

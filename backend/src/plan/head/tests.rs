@@ -220,6 +220,13 @@ fn what_cannot_come_sooner_is_refused() {
     assert_eq!(head.refused, ["mean: d loss has to be known before it, and follows from it"]);
     assert_eq!(head.gradients, [4], "the gradient can still wait for the loss");
 
+    // The same with a loss that the host reads.
+    let kept = squared.graph.external("kept", DType::F32, [1; 4]);
+    let mean = squared.graph.nodes.iter_mut().find(|node| node.output == squared.loss).unwrap();
+    mean.output = kept;
+    squared.graph.nodes[at].inputs[1] = squared.graph.whole(kept);
+    assert_eq!(chunked(&squared.graph, 4).1.refused, ["mean: mean changes an operand of d loss before it"]);
+
     // The matrix is updated between its two products.
     let mut updated = scene(With::default());
     let w = updated.graph.ids().next().unwrap();

@@ -4,10 +4,11 @@
 //
 // What holds for every call that does not say otherwise:
 //
-// Answers. A call that can fail answers an fbl_status. It never aborts: NULL where something is needed is FBL_ERR_NULL, a number or a
-// handle that means nothing FBL_ERR_INVALID_ARGUMENT, a struct of a size that never was FBL_ERR_STRUCT_SIZE, and a defect of the library
-// FBL_ERR_PANIC, after which its engine answers FBL_ERR_POISONED. A call that fails changes nothing. Only a pointer that is neither NULL
-// nor what the call's contract says, and a handle that was destroyed, is undefined behaviour, as everywhere in C.
+// Answers. A call that can fail answers an fbl_status. It never aborts while the host has memory: NULL where something is needed is
+// FBL_ERR_NULL, a number or a handle that means nothing FBL_ERR_INVALID_ARGUMENT, a struct of a size that never was FBL_ERR_STRUCT_SIZE,
+// and a defect of the library FBL_ERR_PANIC, after which its engine answers FBL_ERR_POISONED. A call that fails changes nothing. Only a
+// pointer that is neither NULL nor what the call's contract says, and a handle that was destroyed, is undefined behaviour, as everywhere
+// in C.
 //
 // Threads. An engine may be used by any number of threads at once. A graph, a program and a trainer by one thread at a time, whichever:
 // a call while another thread is in one with the same handle is FBL_ERR_BUSY.
@@ -271,8 +272,9 @@ typedef struct fbl_engine_options {
 // An extent of a shape: a number of elements from 1 on, or what `fbl_graph_extent` gave (which is negative), or FBL_REST.
 typedef int64_t fbl_extent;
 
-// A tensor of a graph: a value or a view of one. It is a number and owns nothing; it means the same in the graph that made it and in its
-// programs and trainers, and nothing elsewhere, where it is refused. 0 is no tensor.
+// A tensor of a graph: a value or a view of one. It is a number and owns nothing; it means the same in the graph that made it and in the
+// programs and trainers made of that later, and nothing elsewhere, where it is refused. What only a trainer has (`fbl_program_find`) means
+// nothing outside its program. 0 is no tensor.
 typedef uint64_t fbl_tensor;
 
 // Dtype, shape and size of a tensor.
@@ -576,11 +578,11 @@ fbl_status fbl_engine_profile(const struct fbl_engine *engine,
                               size_t *length);
 
 // Measures what the device does, which takes seconds to a minute and wants the device for itself, and gives it as `fbl_engine_profile`
-// does, for which it is kept if there is a folder. Call it with room for 16 KiB: to ask for the length is to measure.
+// does, for which it is kept if there is a folder that can be written. Call it with room for 16 KiB: to ask for the length is to measure.
 //
 // Any thread.
 //
-// Errors: FBL_ERR_DEVICE and those of a lost device.
+// Errors: FBL_ERR_OUT_OF_MEMORY, FBL_ERR_DEVICE_LOST, FBL_ERR_DEVICE.
 //
 // Contract:
 // `engine` is an engine; `buffer` is NULL or has `capacity` bytes; `length` is NULL or points to a size_t.
@@ -757,6 +759,7 @@ fbl_status fbl_ops(char *buffer,
 // A view of `x` with the same elements in the same order under another shape, one extent of which may be FBL_REST. Views cost nothing.
 //
 // Errors: FBL_ERR_GRAPH where the numbers of elements differ, or `x` is a view whose order no shape has: copy it (CPY).
+// FBL_ERR_INVALID_ARGUMENT where FBL_REST stands twice, or no whole number for it, or the type of `x` has no such shape.
 //
 // Contract:
 // `graph` is a graph, `shape` has four extents, `result` points to an fbl_tensor.
@@ -780,7 +783,7 @@ fbl_status fbl_permute(struct fbl_graph *graph,
 
 // A view of `count` neighbours of `x` along an axis, from `start` on.
 //
-// Errors: FBL_ERR_GRAPH where they leave the axis.
+// Errors: FBL_ERR_GRAPH where they leave the axis; FBL_ERR_INVALID_ARGUMENT where there is no such axis, or `count` is FBL_REST.
 //
 // Contract:
 // `graph` is a graph, `result` points to an fbl_tensor.
@@ -794,7 +797,7 @@ fbl_status fbl_slice(struct fbl_graph *graph,
 
 // A view of `x` with an axis of one element repeated `count` times.
 //
-// Errors: FBL_ERR_GRAPH where the axis has more.
+// Errors: FBL_ERR_GRAPH where the axis has more; FBL_ERR_INVALID_ARGUMENT where there is no such axis, or `count` is FBL_REST.
 //
 // Contract:
 // `graph` is a graph, `result` points to an fbl_tensor.
@@ -954,7 +957,7 @@ FBL_API fbl_status fbl_program_run(struct fbl_program *program);
 // Writes `size` bytes of an input or parameter, from byte `offset` of the tensor on, in the host's order (see `fbl_graph`); quantized types
 // are blocks as in GGUF files. With a part travels what lies in the same rows of texels, there and back: all of a tensor at once is fastest.
 //
-// `data` may be freed after the call.
+// `data` may be freed after the call. No other program that shares the tensor may write it meanwhile.
 //
 // Errors: FBL_ERR_INVALID_ARGUMENT where the tensor has no memory of its own, or no such bytes.
 //
@@ -981,11 +984,13 @@ fbl_status fbl_program_download(struct fbl_program *program,
                                 size_t size);
 
 // Gives `count` declared extents other values, and plans again with what the engine's planner knows already. Inputs and parameters whose
-// shape stays keep their content; the others are zero, and so are outputs until the next run.
+// shape stays keep their content; the others are zero, and so are outputs until the next run. A tensor whose shape changes is no longer
+// shared.
 //
 // After an error the program is as before.
 //
-// Errors: as `fbl_compile`, and FBL_ERR_INVALID_ARGUMENT for an extent that its graph did not declare, or a value of 0.
+// Errors: as `fbl_compile`, and FBL_ERR_INVALID_ARGUMENT for an extent that its graph did not declare, a value of 0, or where
+// the shape of what a trainer trains would change.
 //
 // Contract:
 // `program` is a program, `extents` and `values` have `count` elements.
@@ -996,7 +1001,7 @@ fbl_status fbl_program_resize(struct fbl_program *program,
                               size_t count);
 
 // The first tensor with this name; 0 where there is none. So are found what a trainer adds: the halves "WEIGHT.lora_a" and "WEIGHT.lora_b"
-// of the pair beside a weight, and the moments "NAME.m" and "NAME.v".
+// of the pair beside a weight, and the moments "NAME.m" and "NAME.v". These are tensors of this program alone.
 //
 // Contract:
 // `program` is a program, `name` ends with NUL, `result` points to an fbl_tensor.
@@ -1031,8 +1036,9 @@ fbl_status fbl_program_plan(const struct fbl_program *program,
 // The graph stays as it is. `*trainer` is the caller's, to be destroyed by `fbl_trainer_destroy`; it is
 // NULL where the call fails.
 //
-// Errors: as `fbl_compile`; FBL_ERR_INVALID_ARGUMENT where there is nothing to train, or no product has a weight that an adapter names;
-// FBL_ERR_GRAPH where a gradient does not exist.
+// Errors: as `fbl_compile`; FBL_ERR_INVALID_ARGUMENT where there is nothing to train, no product has a weight that an adapter names, the
+// loss is not one F32 element, or two tensors that `fbl_trainer_save` would write have one name; FBL_ERR_GRAPH where a gradient does not
+// exist.
 //
 // Contract:
 // `graph` is a graph, `options` points to a struct of `options->struct_size` bytes with pointers as its fields say, `trainer` points to a
@@ -1077,7 +1083,8 @@ FBL_API
 fbl_status fbl_trainer_step(struct fbl_trainer *trainer,
                             struct fbl_outcome *outcome);
 
-// Loss and accuracy on what the inputs hold, without a step. The first call, and the first after other extents, compiles.
+// Loss and accuracy on what the inputs hold, without a step; nodes that write in place do so. The first call, and the first after other
+// extents, compiles.
 //
 // Contract:
 // As `fbl_trainer_step`.

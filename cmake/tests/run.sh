@@ -17,7 +17,9 @@ quiet() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; die "failed: $*"; }; 
 same() { diff -u <(printf '%s\n' "$2") <(printf '%s\n' "$3") >&2 || die "$1 differ"; passed "$1"; }
 runs() { "$@" | grep -q '^fblayout [0-9.]*, [1-9]' || die "$1 finds no device"; }
 
-quiet cmake -S "$root" -B "$work/build" -DFBLAYOUT_CARGO_DIR="$cargo_dir" -DFBLAYOUT_TESTS=ON
+# The profile of all tests, so that little is compiled twice; what is packaged does not depend on it.
+release=(-DFBLAYOUT_CARGO_DIR="$cargo_dir" -DFBLAYOUT_CARGO_PROFILE=release)
+quiet cmake -S "$root" -B "$work/build" "${release[@]}" -DFBLAYOUT_TESTS=ON
 quiet cmake --build "$work/build"
 quiet ctest --test-dir "$work/build" --output-on-failure
 quiet cmake --install "$work/build" --prefix "$prefix"
@@ -65,7 +67,7 @@ runs "$work/hello-static"
 passed "pkg-config: shared and static programs run"
 
 # As FetchContent does once the sources are there.
-quiet cmake -S "$consumer" -B "$work/inside" -DFBLAYOUT_SOURCE="$root" -DFBLAYOUT_CARGO_DIR="$cargo_dir"
+quiet cmake -S "$consumer" -B "$work/inside" -DFBLAYOUT_SOURCE="$root" "${release[@]}"
 quiet cmake --build "$work/inside"
 for kind in shared static fblayout; do
     runs "$work/inside/hello-$kind"

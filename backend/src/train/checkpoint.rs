@@ -11,6 +11,8 @@ use crate::graph::Desc;
 use crate::recipe::TensorId;
 use crate::session::Error;
 
+/// What safetensors files call their metadata, and no tensor.
+pub(super) const RESERVED: &str = "__metadata__";
 /// Keys of the metadata.
 const STEPS: &str = "fblayout.steps";
 const OPTIMIZER: &str = "fblayout.optimizer";
@@ -77,8 +79,9 @@ impl Trainer {
         if optimizer != self.optimizer_name() {
             return Err(content(&format!("is of {optimizer}, not {}", self.optimizer_name())));
         }
-        let steps =
-            told(STEPS).and_then(|steps| steps.parse().ok()).ok_or_else(|| content(&"has no number of steps"))?;
+        // One step more must be a number too.
+        let steps = told(STEPS).and_then(|steps| steps.parse().ok()).filter(|&steps: &u64| steps < u64::MAX);
+        let steps = steps.ok_or_else(|| content(&"has no number of steps"))?;
         let file = SafeTensors::deserialize(&bytes).map_err(|e| content(&e))?;
         let kept = self.kept();
         if let Some(name) = file.names().iter().find(|name| kept.iter().all(|(own, _)| own != *name)) {
@@ -107,7 +110,7 @@ impl Trainer {
     }
 
     /// Everything that is kept, by name.
-    fn kept(&self) -> Vec<(String, TensorId)> {
+    pub(super) fn kept(&self) -> Vec<(String, TensorId)> {
         let of = |trained: &super::Trained| {
             let moments = trained.moments.iter().map(|(ending, id)| (format!("{}.{ending}", trained.name), *id));
             [(trained.name.clone(), trained.weight)].into_iter().chain(moments).collect::<Vec<_>>()

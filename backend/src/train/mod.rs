@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::{Engine, Tensor};
-use crate::graph::{DType, Op};
-use crate::recipe::{Adapter, Dim, Recipe, RecipeError, Role, TensorId, fixed};
+use crate::graph::{DType, Desc, Op};
+use crate::recipe::{Adapter, Dim, External, Recipe, RecipeError, Role, TensorId, fixed};
 use crate::session::{Error, Session};
 use init::Random;
 
@@ -80,7 +80,8 @@ impl Trainer {
     /// up to `1 / sqrt(k)` in A and zeros in B; parameters are the caller's to fill.
     ///
     /// # Errors
-    /// Nothing is trained, an adapter has no weight, gradients do not reach a weight, or as [`Session::new`].
+    /// Nothing is trained, two of the tensors to save have one name, the loss is not one F32 element, an adapter has no weight, gradients
+    /// do not reach a weight, or as [`Session::new`].
     pub fn new(
         engine: &Arc<Engine>,
         recipe: &Recipe,
@@ -100,6 +101,7 @@ impl Trainer {
             let rule = "has neither parameters nor adapters; there is nothing to train".to_owned();
             return Err(RecipeError::Rule { what: "the graph".into(), rule }.into());
         }
+        check_loss(&forward, training.loss)?;
         forward.keep(training.loss)?;
         let predictions = training.predictions.map(|of| predictions(&mut forward, of)).transpose()?;
 
@@ -136,8 +138,21 @@ impl Trainer {
             steps: 0,
             stop: Arc::default(),
         };
+        trainer.check_names()?;
         trainer.fill_pairs(pairs, training.seed)?;
         Ok(trainer)
+    }
+
+    /// That a checkpoint can tell by their names what is trained.
+    fn check_names(&self) -> Result<(), RecipeError> {
+        let mut names: Vec<String> = self.kept().into_iter().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| &pair[0]);
+        let Some(name) = twice.or_else(|| names.iter().find(|name| *name == checkpoint::RESERVED)) else {
+            return Ok(());
+        };
+        let rule = "names two trained tensors, or none that a file can have".to_owned();
+        Err(RecipeError::Rule { what: format!("{name:?}"), rule })
     }
 
     fn fill_pairs(&self, pairs: usize, seed: u64) -> Result<(), Error> {
@@ -186,7 +201,7 @@ impl Trainer {
         self.outcome(&self.session).map(Some)
     }
 
-    /// Loss and accuracy of what the input tensors hold, without changing anything.
+    /// Loss and accuracy of what the input tensors hold, without a step; nodes that write in place do so.
     ///
     /// # Errors
     /// As [`Session::new`].
@@ -194,11 +209,12 @@ impl Trainer {
         if self.evaluation.is_none() {
             // Ids of the forward part are the same in the step that it begins.
             let forward = &self.forward;
-            let external = |id: &TensorId| {
-                let value = forward.value(*id).ok();
-                value.is_some_and(|value| forward.externals().iter().any(|external| external.value == value))
+            // Views may be all of an external too: each is bound once.
+            let whole = |external: &External| {
+                forward.tensors().find(|&id| forward.value(id).is_ok_and(|value| value == external.value))
             };
-            let bound = forward.tensors().filter(external).map(|id| Ok((id, self.session.tensor(id)?.clone())));
+            let bound = forward.externals().iter().filter_map(whole);
+            let bound = bound.map(|id| Ok((id, self.session.tensor(id)?.clone())));
             let bound = bound.collect::<Result<Vec<_>, Error>>()?;
             self.evaluation = Some(Session::new(self.session.engine(), forward.clone(), &bound)?);
         }
@@ -211,9 +227,16 @@ impl Trainer {
     /// [`Session::resize`]; what is trained keeps its values.
     ///
     /// # Errors
-    /// As [`Session::resize`]; a weight's own extents cannot change.
+    /// As [`Session::resize`]; the shape of what is trained would change, or the loss be more than one element.
     pub fn resize(&mut self, changes: &[(Dim, u32)]) -> Result<(), Error> {
         let forward = self.forward.resized(changes)?;
+        check_loss(&forward, self.loss)?;
+        for Trained { name, weight, .. } in &self.trained {
+            if forward.desc(*weight)?.shape != self.session.recipe().desc(*weight)?.shape {
+                let rule = "is trained, so that its shape cannot change".to_owned();
+                return Err(RecipeError::Rule { what: format!("{name:?}"), rule }.into());
+            }
+        }
         self.session.resize(changes)?;
         (self.forward, self.evaluation) = (forward, None);
         Ok(())
@@ -236,6 +259,16 @@ impl Trainer {
         }
         Ok(outcome)
     }
+}
+
+/// That a loss is one F32 element.
+fn check_loss(recipe: &Recipe, loss: TensorId) -> Result<(), RecipeError> {
+    let Desc { dtype, shape } = recipe.desc(loss)?;
+    if (dtype, shape) == (DType::F32, [1; 4]) {
+        return Ok(());
+    }
+    let rule = format!("is {dtype:?} {shape:?}, must be one F32 element");
+    Err(RecipeError::Rule { what: "the loss".into(), rule })
 }
 
 /// Keeps what accuracy is counted from.

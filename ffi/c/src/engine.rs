@@ -356,11 +356,11 @@ pub unsafe extern "C" fn fbl_engine_profile(
 }
 
 /// Measures what the device does, which takes seconds to a minute and wants the device for itself, and gives it as `fbl_engine_profile`
-/// does, for which it is kept if there is a folder. Call it with room for 16 KiB: to ask for the length is to measure.
+/// does, for which it is kept if there is a folder that can be written. Call it with room for 16 KiB: to ask for the length is to measure.
 ///
 /// Any thread.
 ///
-/// Errors: FBL_ERR_DEVICE and those of a lost device.
+/// Errors: FBL_ERR_OUT_OF_MEMORY, FBL_ERR_DEVICE_LOST, FBL_ERR_DEVICE.
 ///
 /// # Safety
 /// `engine` is an engine; `buffer` is NULL or has `capacity` bytes; `length` is NULL or points to a size_t.
@@ -372,11 +372,12 @@ pub unsafe extern "C" fn fbl_engine_probe(
     length: *mut usize,
 ) -> fbl_status {
     let measured = |engine: &Engine| {
-        let profile = probe::measure(engine.gpu()).map_err(|e| Failure::new(FBL_ERR_DEVICE, e.to_string()))?;
+        let profile = probe::measure(engine.gpu())?;
         match probe::keep(engine.gpu(), &profile) {
-            Ok(_) | Err(probe::KeptError::NoFolder) => json(&profile),
-            Err(error) => Err(Failure::new(FBL_ERR_FILE, error.to_string())),
+            Ok(_) | Err(probe::KeptError::NoFolder) => {}
+            Err(error) => log::warn!("the profile is not kept: {error}"),
         }
+        json(&profile)
     };
     // SAFETY: this function's contract.
     unsafe { told("fbl_engine_probe", engine, Room { buffer, capacity, length }, measured) }

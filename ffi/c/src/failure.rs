@@ -22,14 +22,14 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps the words of a failure for this thread.
+/// Keeps the words of a failure for this thread; of one that is ending, nothing is kept.
 pub fn remember(message: &str) {
-    LAST.with_borrow_mut(|last| message.clone_into(last));
+    let _ = LAST.try_with(|last| message.clone_into(&mut last.borrow_mut()));
 }
 
 /// The words of this thread's last failure.
 pub fn last() -> String {
-    LAST.with_borrow(Clone::clone)
+    LAST.try_with(|last| last.borrow().clone()).unwrap_or_default()
 }
 
 impl Failure {

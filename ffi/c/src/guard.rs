@@ -38,8 +38,9 @@ pub fn engine_call(entry: &str, engine: &Shared, body: impl FnOnce() -> Result<f
 
 fn tell(entry: &str, Failure { status, message }: Failure) -> fbl_status {
     let message = format!("{entry}: {message}");
-    remember(&message);
+    // What the log tells may itself call the library: the words of this failure are remembered last.
     log::error!("{message}");
+    remember(&message);
     status
 }
 

@@ -6,8 +6,9 @@ use fblayout::recipe::{Dim, Extent, Extents, TensorId};
 
 use crate::failure::Failure;
 
-/// A tensor of a graph: a value or a view of one. It is a number and owns nothing; it means the same in the graph that made it and in its
-/// programs and trainers, and nothing elsewhere, where it is refused. 0 is no tensor.
+/// A tensor of a graph: a value or a view of one. It is a number and owns nothing; it means the same in the graph that made it and in the
+/// programs and trainers made of that later, and nothing elsewhere, where it is refused. What only a trainer has (`fbl_program_find`) means
+/// nothing outside its program. 0 is no tensor.
 pub type fbl_tensor = u64;
 
 /// An extent of a shape: a number of elements from 1 on, or what `fbl_graph_extent` gave (which is negative), or FBL_REST.
@@ -82,6 +83,42 @@ impl Serial {
     }
 }
 
+/// The handles of a program. What its graph had when it was made has the graph's number; what a trainer added, which tensors that the graph
+/// gets later may not be taken for, has one of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handles {
+    graph: Serial,
+    own: Serial,
+    /// Tensors that the graph had.
+    first: usize,
+}
+
+impl Handles {
+    pub fn new(graph: Serial, first: usize) -> Self {
+        Self { graph, own: Serial::next(), first }
+    }
+
+    pub fn tensor(self, id: TensorId) -> fbl_tensor {
+        if id.index() < self.first { self.graph.tensor(id) } else { self.own.tensor(id) }
+    }
+
+    pub fn id(self, tensor: fbl_tensor) -> Result<TensorId, Failure> {
+        if let Some(id) = self.own.id(tensor).ok().filter(|id| id.index() >= self.first) {
+            return Ok(id);
+        }
+        let id = self.graph.id(tensor)?;
+        if id.index() >= self.first {
+            let rule = format!("tensor {tensor:#x} was added to its graph after the program was made");
+            return Err(Failure::argument(rule));
+        }
+        Ok(id)
+    }
+
+    pub fn dim(self, extent: fbl_extent) -> Result<Dim, Failure> {
+        self.graph.dim(extent)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +133,17 @@ mod tests {
         assert_eq!(own.size(5).unwrap(), Extent::Fixed(5));
         assert_eq!(own.size(FBL_REST).unwrap(), Extent::Rest);
         assert!(own.size(1 << 40).is_err() && own.size(i64::MIN).is_err() && own.size(-1).is_err());
+    }
+
+    #[test]
+    fn a_program_knows_its_own_tensors_from_those_of_its_graph() {
+        let graph = Serial::next();
+        let (program, other) = (Handles::new(graph, 3), Handles::new(graph, 3));
+        let [had, added] = [2, 3].map(TensorId::at);
+        assert_eq!(program.tensor(had), graph.tensor(had));
+        assert_eq!(program.id(graph.tensor(had)).unwrap(), had);
+        assert_eq!(program.id(program.tensor(added)).unwrap(), added);
+        assert!(program.id(graph.tensor(added)).unwrap_err().message.contains("after the program was made"));
+        assert!(graph.id(program.tensor(added)).is_err() && other.id(program.tensor(added)).is_err());
     }
 }

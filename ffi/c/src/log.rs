@@ -79,7 +79,7 @@ impl Log for Bridge {
 /// Errors: FBL_ERR_INVALID_ARGUMENT for an unknown level, FBL_ERR_BUSY from within the callback.
 #[unsafe(no_mangle)]
 pub extern "C" fn fbl_log_set(callback: fbl_log_callback, user: *mut c_void, max_level: u32) -> fbl_status {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
+    static INSTALLED: OnceLock<bool> = OnceLock::new();
     call("fbl_log_set", || {
         if INSIDE.get() {
             return Err(Failure::new(FBL_ERR_BUSY, "called from within the callback"));
@@ -92,12 +92,38 @@ pub extern "C" fn fbl_log_set(callback: fbl_log_callback, user: *mut c_void, max
             FBL_LOG_DEBUG => LevelFilter::Debug,
             _ => return Err(Failure::argument(format!("level {max_level} is none of FBL_LOG_*"))),
         };
-        // In the shared library nobody else sets a logger; a Rust program that links this crate keeps its own.
-        INSTALLED.get_or_init(|| {
-            let _ = log::set_logger(&Bridge);
-        });
-        *SINK.write().unwrap_or_else(PoisonError::into_inner) = Sink { callback, user };
-        log::set_max_level(if callback.is_some() { filter } else { LevelFilter::Off });
+        // In the shared library nobody else sets a logger; a Rust program that links this crate keeps its own, and its filter.
+        let ours = *INSTALLED.get_or_init(|| log::set_logger(&Bridge).is_ok());
+        let mut sink = SINK.write().unwrap_or_else(PoisonError::into_inner);
+        *sink = Sink { callback, user };
+        if ours {
+            log::set_max_level(if callback.is_some() { filter } else { LevelFilter::Off });
+        }
         Ok(FBL_OK)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Own;
+
+    impl Log for Own {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            false
+        }
+
+        fn log(&self, _: &Record<'_>) {}
+
+        fn flush(&self) {}
+    }
+
+    #[test]
+    fn a_host_that_logs_keeps_its_filter() {
+        log::set_logger(&Own).unwrap();
+        log::set_max_level(LevelFilter::Trace);
+        assert_eq!(fbl_log_set(None, std::ptr::null_mut(), FBL_LOG_OFF), FBL_OK);
+        assert_eq!(log::max_level(), LevelFilter::Trace);
+    }
 }

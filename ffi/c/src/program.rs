@@ -13,7 +13,7 @@ use crate::engine::{Shared, attention, policy, storage};
 use crate::failure::Failure;
 use crate::graph::{describe, fbl_graph, fbl_tensor_desc, locked, with_graph};
 use crate::guard::{borrow, call, elements, engine_call, out};
-use crate::handle::{Serial, fbl_extent, fbl_tensor};
+use crate::handle::{Handles, Serial, fbl_extent, fbl_tensor};
 use crate::plan::Told;
 use crate::status::*;
 use crate::text::{Room, json, text};
@@ -24,7 +24,7 @@ use crate::versioned::{self, Versioned};
 /// is FBL_ERR_BUSY.
 pub struct fbl_program {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) serial: Serial,
+    pub(crate) handles: Handles,
     pub(crate) work: Arc<Mutex<Work>>,
 }
 
@@ -134,7 +134,7 @@ impl Compilation {
             }
             let id = serial.id(binding.tensor)?;
             locked(&program.work, |work| {
-                bound.push((id, work.session().tensor(program.serial.id(binding.source)?)?.clone()));
+                bound.push((id, work.session().tensor(program.handles.id(binding.source)?)?.clone()));
                 Ok(FBL_OK)
             })?;
         }
@@ -149,12 +149,12 @@ impl Compilation {
 pub(crate) unsafe fn with_program(
     entry: &str,
     program: *const fbl_program,
-    body: impl FnOnce(Serial, &mut Work) -> Result<fbl_status, Failure>,
+    body: impl FnOnce(Handles, &mut Work) -> Result<fbl_status, Failure>,
 ) -> fbl_status {
     call(entry, || {
         // SAFETY: this function's contract.
         let program = unsafe { borrow(program, "program") }?;
-        Ok(engine_call(entry, &program.shared, || locked(&program.work, |work| body(program.serial, work))))
+        Ok(engine_call(entry, &program.shared, || locked(&program.work, |work| body(program.handles, work))))
     })
 }
 
@@ -186,7 +186,8 @@ pub unsafe extern "C" fn fbl_compile(
                 let Compilation { engine, bound } = Compilation::read(options, shared, serial)?;
                 let session = Session::new(&engine, recipe.clone(), &bound)?;
                 let work = Arc::new(Mutex::new(Work::Session(Box::new(session))));
-                place.set(Box::into_raw(Box::new(fbl_program { shared: Arc::clone(shared), serial, work })));
+                let handles = Handles::new(serial, recipe.tensors().count());
+                place.set(Box::into_raw(Box::new(fbl_program { shared: Arc::clone(shared), handles, work })));
                 Ok(FBL_OK)
             })
         })
@@ -233,7 +234,7 @@ pub unsafe extern "C" fn fbl_program_run(program: *mut fbl_program) -> fbl_statu
 /// Writes `size` bytes of an input or parameter, from byte `offset` of the tensor on, in the host's order (see `fbl_graph`); quantized types
 /// are blocks as in GGUF files. With a part travels what lies in the same rows of texels, there and back: all of a tensor at once is fastest.
 ///
-/// `data` may be freed after the call.
+/// `data` may be freed after the call. No other program that shares the tensor may write it meanwhile.
 ///
 /// Errors: FBL_ERR_INVALID_ARGUMENT where the tensor has no memory of its own, or no such bytes.
 ///
@@ -249,8 +250,8 @@ pub unsafe extern "C" fn fbl_program_upload(
 ) -> fbl_status {
     // SAFETY: this function's contract.
     unsafe {
-        with_program("fbl_program_upload", program, |serial, work| {
-            work.session().upload(serial.id(tensor)?, offset, elements(data.cast::<u8>(), size, "data")?)?;
+        with_program("fbl_program_upload", program, |handles, work| {
+            work.session().upload(handles.id(tensor)?, offset, elements(data.cast::<u8>(), size, "data")?)?;
             Ok(FBL_OK)
         })
     }
@@ -272,11 +273,11 @@ pub unsafe extern "C" fn fbl_program_download(
 ) -> fbl_status {
     // SAFETY: this function's contract.
     unsafe {
-        with_program("fbl_program_download", program, |serial, work| {
+        with_program("fbl_program_download", program, |handles, work| {
             if size > 0 && data.is_null() {
                 return Err(Failure::null("data"));
             }
-            let id = serial.id(tensor)?;
+            let id = handles.id(tensor)?;
             let most = work.session().recipe().desc(id)?.bytes();
             if size as u64 > most {
                 return Err(Failure::argument(format!("the tensor has {most} bytes, not {size}")));
@@ -291,11 +292,13 @@ pub unsafe extern "C" fn fbl_program_download(
 }
 
 /// Gives `count` declared extents other values, and plans again with what the engine's planner knows already. Inputs and parameters whose
-/// shape stays keep their content; the others are zero, and so are outputs until the next run.
+/// shape stays keep their content; the others are zero, and so are outputs until the next run. A tensor whose shape changes is no longer
+/// shared.
 ///
 /// After an error the program is as before.
 ///
-/// Errors: as `fbl_compile`, and FBL_ERR_INVALID_ARGUMENT for an extent that its graph did not declare, or a value of 0.
+/// Errors: as `fbl_compile`, and FBL_ERR_INVALID_ARGUMENT for an extent that its graph did not declare, a value of 0, or where
+/// the shape of what a trainer trains would change.
 ///
 /// # Safety
 /// `program` is a program, `extents` and `values` have `count` elements.
@@ -308,9 +311,9 @@ pub unsafe extern "C" fn fbl_program_resize(
 ) -> fbl_status {
     // SAFETY: this function's contract.
     unsafe {
-        with_program("fbl_program_resize", program, |serial, work| {
+        with_program("fbl_program_resize", program, |handles, work| {
             let given = elements(extents, count, "extents")?.iter().zip(elements(values, count, "values")?);
-            let changes = given.map(|(&extent, &value)| Ok((serial.dim(extent)?, value)));
+            let changes = given.map(|(&extent, &value)| Ok((handles.dim(extent)?, value)));
             work.resize(&changes.collect::<Result<Vec<_>, Failure>>()?)?;
             Ok(FBL_OK)
         })
@@ -318,7 +321,7 @@ pub unsafe extern "C" fn fbl_program_resize(
 }
 
 /// The first tensor with this name; 0 where there is none. So are found what a trainer adds: the halves "WEIGHT.lora_a" and "WEIGHT.lora_b"
-/// of the pair beside a weight, and the moments "NAME.m" and "NAME.v".
+/// of the pair beside a weight, and the moments "NAME.m" and "NAME.v". These are tensors of this program alone.
 ///
 /// # Safety
 /// `program` is a program, `name` ends with NUL, `result` points to an fbl_tensor.
@@ -330,9 +333,9 @@ pub unsafe extern "C" fn fbl_program_find(
 ) -> fbl_status {
     // SAFETY: this function's contract.
     unsafe {
-        with_program("fbl_program_find", program, |serial, work| {
+        with_program("fbl_program_find", program, |handles, work| {
             let (name, place) = (text(name, "name")?, out(result, "result")?);
-            place.set(work.session().recipe().find(name).map_or(0, |id| serial.tensor(id)));
+            place.set(work.session().recipe().find(name).map_or(0, |id| handles.tensor(id)));
             Ok(FBL_OK)
         })
     }
@@ -350,8 +353,8 @@ pub unsafe extern "C" fn fbl_program_describe(
 ) -> fbl_status {
     // SAFETY: this function's contract.
     unsafe {
-        with_program("fbl_program_describe", program, |serial, work| {
-            describe(work.session().recipe(), serial.id(tensor)?, desc)
+        with_program("fbl_program_describe", program, |handles, work| {
+            describe(work.session().recipe(), handles.id(tensor)?, desc)
         })
     }
 }

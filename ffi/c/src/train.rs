@@ -11,7 +11,7 @@ use fblayout::train::{Optimizer, Outcome, Pace, Trainer, Training};
 use crate::failure::Failure;
 use crate::graph::{fbl_graph, with_graph};
 use crate::guard::{borrow, call, elements, out};
-use crate::handle::{Serial, fbl_tensor};
+use crate::handle::{Handles, Serial, fbl_tensor};
 use crate::program::{Compilation, Work, fbl_compile_options, fbl_program, with_program};
 use crate::status::*;
 use crate::text::text;
@@ -166,8 +166,9 @@ impl fbl_train_options {
 /// The graph stays as it is. `*trainer` is the caller's, to be destroyed by `fbl_trainer_destroy`; it is
 /// NULL where the call fails.
 ///
-/// Errors: as `fbl_compile`; FBL_ERR_INVALID_ARGUMENT where there is nothing to train, or no product has a weight that an adapter names;
-/// FBL_ERR_GRAPH where a gradient does not exist.
+/// Errors: as `fbl_compile`; FBL_ERR_INVALID_ARGUMENT where there is nothing to train, no product has a weight that an adapter names, the
+/// loss is not one F32 element, or two tensors that `fbl_trainer_save` would write have one name; FBL_ERR_GRAPH where a gradient does not
+/// exist.
 ///
 /// # Safety
 /// `graph` is a graph, `options` points to a struct of `options->struct_size` bytes with pointers as its fields say, `trainer` points to a
@@ -197,7 +198,8 @@ pub unsafe extern "C" fn fbl_trainer_create(
                 *made.pace() = pace;
                 let stop = Arc::clone(made.stop());
                 let work = Arc::new(Mutex::new(Work::Trainer(Box::new(made))));
-                let program = fbl_program { shared: Arc::clone(shared), serial, work };
+                let handles = Handles::new(serial, recipe.tensors().count());
+                let program = fbl_program { shared: Arc::clone(shared), handles, work };
                 place.set(Box::into_raw(Box::new(fbl_trainer { program, stop })));
                 Ok(FBL_OK)
             })
@@ -329,7 +331,8 @@ pub unsafe extern "C" fn fbl_trainer_step(trainer: *mut fbl_trainer, outcome: *m
     }
 }
 
-/// Loss and accuracy on what the inputs hold, without a step. The first call, and the first after other extents, compiles.
+/// Loss and accuracy on what the inputs hold, without a step; nodes that write in place do so. The first call, and the first after other
+/// extents, compiles.
 ///
 /// # Safety
 /// As `fbl_trainer_step`.

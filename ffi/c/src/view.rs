@@ -10,6 +10,7 @@ use crate::status::fbl_status;
 /// A view of `x` with the same elements in the same order under another shape, one extent of which may be FBL_REST. Views cost nothing.
 ///
 /// Errors: FBL_ERR_GRAPH where the numbers of elements differ, or `x` is a view whose order no shape has: copy it (CPY).
+/// FBL_ERR_INVALID_ARGUMENT where FBL_REST stands twice, or no whole number for it, or the type of `x` has no such shape.
 ///
 /// # Safety
 /// `graph` is a graph, `shape` has four extents, `result` points to an fbl_tensor.
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn fbl_permute(
 
 /// A view of `count` neighbours of `x` along an axis, from `start` on.
 ///
-/// Errors: FBL_ERR_GRAPH where they leave the axis.
+/// Errors: FBL_ERR_GRAPH where they leave the axis; FBL_ERR_INVALID_ARGUMENT where there is no such axis, or `count` is FBL_REST.
 ///
 /// # Safety
 /// `graph` is a graph, `result` points to an fbl_tensor.
@@ -80,7 +81,7 @@ pub unsafe extern "C" fn fbl_slice(
 
 /// A view of `x` with an axis of one element repeated `count` times.
 ///
-/// Errors: FBL_ERR_GRAPH where the axis has more.
+/// Errors: FBL_ERR_GRAPH where the axis has more; FBL_ERR_INVALID_ARGUMENT where there is no such axis, or `count` is FBL_REST.
 ///
 /// # Safety
 /// `graph` is a graph, `result` points to an fbl_tensor.

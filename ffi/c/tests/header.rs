@@ -12,10 +12,11 @@ const HEAD: &str = "\
 //
 // What holds for every call that does not say otherwise:
 //
-// Answers. A call that can fail answers an fbl_status. It never aborts: NULL where something is needed is FBL_ERR_NULL, a number or a
-// handle that means nothing FBL_ERR_INVALID_ARGUMENT, a struct of a size that never was FBL_ERR_STRUCT_SIZE, and a defect of the library
-// FBL_ERR_PANIC, after which its engine answers FBL_ERR_POISONED. A call that fails changes nothing. Only a pointer that is neither NULL
-// nor what the call's contract says, and a handle that was destroyed, is undefined behaviour, as everywhere in C.
+// Answers. A call that can fail answers an fbl_status. It never aborts while the host has memory: NULL where something is needed is
+// FBL_ERR_NULL, a number or a handle that means nothing FBL_ERR_INVALID_ARGUMENT, a struct of a size that never was FBL_ERR_STRUCT_SIZE,
+// and a defect of the library FBL_ERR_PANIC, after which its engine answers FBL_ERR_POISONED. A call that fails changes nothing. Only a
+// pointer that is neither NULL nor what the call's contract says, and a handle that was destroyed, is undefined behaviour, as everywhere
+// in C.
 //
 // Threads. An engine may be used by any number of threads at once. A graph, a program and a trainer by one thread at a time, whichever:
 // a call while another thread is in one with the same handle is FBL_ERR_BUSY.

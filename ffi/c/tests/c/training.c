@@ -9,11 +9,12 @@
 static void descent(fbl_engine *engine) {
     fbl_graph *graph = NULL;
     CHECK_OK(fbl_graph_create(engine, &graph));
-    fbl_tensor w, x, t, y, error, loss;
+    fbl_tensor w, x, same, t, y, error, loss;
     CHECK_OK(fbl_parameter(graph, "w", FBL_F32, SHAPE(2, 1), &w));
     CHECK_OK(fbl_input(graph, "x", FBL_F32, SHAPE(2, 1), &x));
     CHECK_OK(fbl_input(graph, "t", FBL_F32, SHAPE(1, 1), &t));
-    CHECK_OK(fbl_matmul(graph, w, x, &y));
+    CHECK_OK(fbl_reshape(graph, x, SHAPE(2, FBL_REST), &same));
+    CHECK_OK(fbl_matmul(graph, w, same, &y));
     CHECK_OK(fbl_op(graph, "SUB", NULL, (const fbl_tensor[]){y, t}, 2, &error));
     CHECK_OK(fbl_op(graph, "SQR", NULL, &error, 1, &loss));
     fbl_train_options options;
@@ -64,6 +65,44 @@ static void descent(fbl_engine *engine) {
     options.adapters = &(const fbl_adapter){"v", 1, 1};
     options.adapter_count = 1;
     CHECK_FAILS(fbl_trainer_create(graph, &options, &trainer), FBL_ERR_INVALID_ARGUMENT, "no product");
+    fbl_graph_destroy(graph);
+}
+
+/* What a trainer cannot be made of, resized to or loaded from. */
+static void refusals(fbl_engine *engine, const char *path) {
+    fbl_graph *graph = NULL;
+    CHECK_OK(fbl_graph_create(engine, &graph));
+    fbl_extent width;
+    CHECK_OK(fbl_graph_extent(graph, "width", 2, &width));
+    fbl_tensor w, m, wm, loss;
+    CHECK_OK(fbl_parameter(graph, "w", FBL_F32, SHAPE(width, 1), &w));
+    CHECK_OK(fbl_parameter(graph, "w.m", FBL_F32, SHAPE(2, 1), &m));
+    fbl_train_options options;
+    FBL_INIT(options);
+    CHECK_OK(fbl_op(graph, "MUL", NULL, (const fbl_tensor[]){w, m}, 2, &wm));
+    options.loss = wm;
+    fbl_trainer *trainer = NULL;
+    CHECK_FAILS(fbl_trainer_create(graph, &options, &trainer), FBL_ERR_INVALID_ARGUMENT, "one F32 element");
+    CHECK_OK(fbl_op(graph, "SUM", NULL, &wm, 1, &loss));
+    options.loss = loss;
+    CHECK_FAILS(fbl_trainer_create(graph, &options, &trainer), FBL_ERR_INVALID_ARGUMENT, "\"w.m\": names two trained");
+    options.optimizer = FBL_OPTIMIZER_SGD;
+    CHECK_OK(fbl_graph_name(graph, m, "__metadata__"));
+    CHECK_FAILS(fbl_trainer_create(graph, &options, &trainer), FBL_ERR_INVALID_ARGUMENT, "none that a file can have");
+    CHECK_OK(fbl_graph_name(graph, m, "w.m"));
+    CHECK_OK(fbl_trainer_create(graph, &options, &trainer));
+    fbl_program *program = NULL;
+    CHECK_OK(fbl_trainer_program(trainer, &program));
+    CHECK_FAILS(fbl_program_resize(program, &width, &(const uint32_t){4}, 1), FBL_ERR_INVALID_ARGUMENT, "is trained");
+
+    const char *header = "{\"__metadata__\":{\"fblayout.steps\":\"18446744073709551615\",\"fblayout.optimizer\":\"sgd\"}}";
+    const unsigned char length[8] = {(unsigned char)strlen(header)};
+    FILE *file = fopen(path, "wb");
+    fwrite(length, 1, sizeof length, file);
+    fputs(header, file);
+    fclose(file);
+    CHECK_FAILS(fbl_trainer_load(trainer, path), FBL_ERR_FILE, "has no number of steps");
+    fbl_trainer_destroy(trainer);
     fbl_graph_destroy(graph);
 }
 
@@ -128,6 +167,12 @@ static void adapters(fbl_engine *engine, const char *path) {
     CHECK_OK(fbl_trainer_program(trainer, &program));
     fbl_tensor b;
     CHECK_OK(fbl_program_find(program, "layer.0.weight.lora_b", &b));
+    /* What the graph gets later is not taken for what the trainer has added, nor that for the graph's. */
+    fbl_tensor late, view;
+    CHECK_OK(fbl_input(c.graph, "late", FBL_F32, SHAPE(1, 1), &late));
+    CHECK_FAILS(fbl_program_upload(program, late, 0, &(const float){1}, sizeof(float)), FBL_ERR_INVALID_ARGUMENT,
+                "after the program was made");
+    CHECK_FAILS(fbl_reshape(c.graph, b, SHAPE(FBL_REST, 1), &view), FBL_ERR_INVALID_ARGUMENT, "another graph");
     float zeros[2 * CLASSES], sum = 0;
     CHECK_OK(fbl_program_download(program, b, 0, zeros, sizeof zeros));
     for (int i = 0; i < 2 * CLASSES; i++) sum += fabsf(zeros[i]);
@@ -205,8 +250,10 @@ static void threads(fbl_engine *engine) {
 
 int main(int count, char **arguments) {
     fbl_engine *engine = open_engine();
+    const char *path = count > 1 ? arguments[1] : "checkpoint.safetensors";
     descent(engine);
-    adapters(engine, count > 1 ? arguments[1] : "checkpoint.safetensors");
+    refusals(engine, path);
+    adapters(engine, path);
     threads(engine);
     return finish(engine);
 }

@@ -226,6 +226,9 @@ fn every_call_may_fail_whenever_it_is_made() {
     println!("{:50} {:>5} {:>8} {:>8} {:>7} {:>4}", "call", "made", "injected", "absorbed", "refused", "lost");
     let (mut sum, mut failed) = (Told::default(), 0);
     for (call, &made) in CALLS.iter().zip(&made) {
+        // Only devices that multiply matrices are asked for their sizes.
+        let always = call.name != "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR";
+        assert!(made > 0 || !always, "{} is never made, so that it cannot fail", call.name);
         let mut told = Told::default();
         for after in 0..made {
             for &answer in call.answers {

@@ -6,6 +6,7 @@ mod error {
     pub type Result<T> = std::result::Result<T, Error>;
 
     #[derive(Debug)]
+    #[allow(dead_code, reason = "the program tells what failed")]
     pub enum Error {
         Template { origin: String, reason: String },
         Io(std::io::Error),

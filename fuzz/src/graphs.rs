@@ -8,7 +8,8 @@ use arbitrary::{Result, Unstructured};
 use fblayout::device::{Limits, PRESETS};
 use fblayout::graph::{Class, DType, Desc, Graph, Operand, ValueId, flops};
 use fblayout::plan::{
-    Plan, PlanOptions, Planner, Policy, Selector, StorageChoice, UpperBound, predict, replace_attention,
+    AttentionScope, HeadChoice, Plan, PlanOptions, Planner, Policy, Selector, StorageChoice, UpperBound, chunk_head,
+    predict, replace_attention,
 };
 use libfuzzer_sys::fuzz_target;
 use numbers::{number, numbers, wide};
@@ -58,7 +59,8 @@ fn plan(graph: &Graph, u: &mut Unstructured<'_>) -> Result<()> {
     let options = PlanOptions { storage, policy, ..PlanOptions::default() };
     let (_, selector) = *u.choose(&Selector::ALL)?;
     let selection = preset.profile.as_ref().map(|profile| (selector, profile));
-    let (graph, _) = replace_attention(graph, &limits);
+    let (graph, _) = replace_attention(graph, &limits, AttentionScope::All);
+    let (graph, _) = chunk_head(&graph, &limits, HeadChoice::Tokens(3));
     let mut planner = Planner::new(&limits, options, selection);
     if let Ok(first) = planner.plan(&graph, &UpperBound(&limits)) {
         let again: Plan = planner.plan(&graph, &UpperBound(&limits)).expect("what was planned is planned again");

@@ -116,7 +116,7 @@ fn pool(u: &mut Unstructured<'_>) -> Result<Pool> {
 
 fn unary(u: &mut Unstructured<'_>) -> Result<Unary> {
     use Unary::*;
-    Ok(pick(
+    pick(
         &[
             Silu,
             Neg,
@@ -149,7 +149,7 @@ fn unary(u: &mut Unstructured<'_>) -> Result<Unary> {
             LeakyRelu { slope: 0.1 },
         ],
         u,
-    )?)
+    )
 }
 
 /// One of these. They are made first, for they take from the same input.

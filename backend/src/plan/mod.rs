@@ -14,6 +14,7 @@ mod hazards;
 mod head;
 mod home;
 mod in_place;
+mod index;
 mod ladder;
 mod lowering;
 mod memory;

@@ -1,4 +1,4 @@
-//! Tokens per second of whole models: prompts of two lengths, and one token after the other.
+//! Tokens per second of whole models: prompts, and one token after the other.
 
 use std::path::Path;
 use std::time::Instant;

@@ -5,16 +5,8 @@
 //! heads share: either the product sums over them, or a REPEAT_BACK behind it. Operands are any windows: what matters is that the same
 //! one is where the same is meant.
 
-use crate::graph::{FlashAttn, Graph, Kind, Node, Op, Operand, Unary, ValueId};
-
-/// Nodes by what they write and read.
-pub(super) struct Index<'g> {
-    graph: &'g Graph,
-    /// The node that computes each value.
-    writer: Vec<Option<usize>>,
-    /// The nodes that read each value.
-    readers: Vec<Vec<usize>>,
-}
+use crate::graph::{FlashAttn, Kind, Node, Op, Operand, Unary, ValueId};
+use crate::plan::index::Index;
 
 /// An attention with its gradients. Operands are windows `[hs, tokens, heads, b]`.
 #[derive(Clone, Debug)]
@@ -53,28 +45,11 @@ struct Scores {
 }
 
 impl<'g> Index<'g> {
-    pub fn new(graph: &'g Graph) -> Self {
-        let mut writer = vec![None; graph.values.len()];
-        let mut readers = vec![Vec::new(); graph.values.len()];
-        for (at, node) in graph.nodes.iter().enumerate() {
-            if graph.values[node.output.index()].kind == Kind::Computed {
-                writer[node.output.index()] = Some(at);
-            }
-            for input in &node.inputs {
-                let of: &mut Vec<usize> = &mut readers[input.value.index()];
-                if of.last() != Some(&at) {
-                    of.push(at);
-                }
-            }
-        }
-        Self { graph, writer, readers }
-    }
-
     /// The attention whose softmax a node is. `None` if it is none, or none that is trained.
     ///
     /// # Errors
     /// Why it cannot be replaced.
-    pub fn trained(&self, at: usize) -> Result<Option<Trained>, String> {
+    pub(super) fn trained(&self, at: usize) -> Result<Option<Trained>, String> {
         let soft_max = self.node(at);
         let &Op::SoftMax { scale, max_bias, sinks } = &soft_max.op else { return Ok(None) };
         let Some(scores) = self.scores(&soft_max.inputs[0]) else { return Ok(None) };
@@ -134,10 +109,6 @@ impl<'g> Index<'g> {
         found.gone.dedup();
         self.check(&found)?;
         Ok(Some(found))
-    }
-
-    fn node(&self, at: usize) -> &'g Node {
-        &self.graph.nodes[at]
     }
 
     /// Whether an operand is all of a value.

@@ -16,7 +16,8 @@ use crate::graph::{Graph, Node, Op, Operand};
 use crate::kernels;
 
 use super::edit::Edit;
-use find::{Index, Trained};
+use super::index::Index;
+use find::Trained;
 
 /// Which attention is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

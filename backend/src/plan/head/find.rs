@@ -5,7 +5,8 @@
 //! them: in the loss, a mean over tokens; in the gradient of `x` or the likeliest ids, which have a part for every token; in the gradient of the
 //! matrix, a sum over tokens. All of it can then be done for some tokens after the other.
 
-use crate::graph::{Graph, Kind, Node, Op, Operand, Shape, ValueId};
+use crate::graph::{Kind, Node, Op, Operand, Shape, ValueId};
+use crate::plan::index::Index;
 
 /// How an operand goes with some of the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,38 +91,12 @@ enum Seen {
     Otherwise,
 }
 
-/// Nodes by what they write and read.
-pub(super) struct Index<'g> {
-    graph: &'g Graph,
-    /// The node that computes each value.
-    writer: Vec<Option<usize>>,
-    /// The nodes that read each value, ascending.
-    readers: Vec<Vec<usize>>,
-}
-
 impl<'g> Index<'g> {
-    pub fn new(graph: &'g Graph) -> Self {
-        let mut writer = vec![None; graph.values.len()];
-        let mut readers = vec![Vec::new(); graph.values.len()];
-        for (at, node) in graph.nodes.iter().enumerate() {
-            if graph.values[node.output.index()].kind == Kind::Computed {
-                writer[node.output.index()] = Some(at);
-            }
-            for input in &node.inputs {
-                let of: &mut Vec<usize> = &mut readers[input.value.index()];
-                if of.last() != Some(&at) {
-                    of.push(at);
-                }
-            }
-        }
-        Self { graph, writer, readers }
-    }
-
     /// The head whose loss a node is. `None` if it is no loss, or none of a product.
     ///
     /// # Errors
     /// Why it cannot be computed for some tokens after the other.
-    pub fn head(&self, loss: usize) -> Result<Option<Found>, String> {
+    pub(super) fn head(&self, loss: usize) -> Result<Option<Found>, String> {
         let node = self.node(loss);
         if node.op != Op::CrossEntropyLoss {
             return Ok(None);
@@ -137,17 +112,13 @@ impl<'g> Index<'g> {
     ///
     /// # Errors
     /// As [`Self::head`].
-    pub fn gradient(&self, back: usize) -> Result<Option<Found>, String> {
+    pub(super) fn gradient(&self, back: usize) -> Result<Option<Found>, String> {
         let node = self.node(back);
         if node.op != Op::CrossEntropyLossBack {
             return Ok(None);
         }
         let along = vec![Along::Seed, Along::Axis(1), Along::Axis(1)];
         self.grown(node.inputs[1].shape, Part { node: back, role: Role::Inner, along }).map(Some)
-    }
-
-    fn node(&self, at: usize) -> &'g Node {
-        &self.graph.nodes[at]
     }
 
     fn name(&self, at: usize) -> &'g str {

@@ -16,7 +16,8 @@ use crate::device::Limits;
 use crate::graph::{Binary, Graph, Kind, Node, Op, Operand, ValueId};
 
 use super::edit::Edit;
-use find::{Along, Found, Index, Part, Role};
+use super::index::Index;
+use find::{Along, Found, Part, Role};
 
 /// How heads with their losses are computed, where layouts are treated by [`super::Policy::Full`]: results are the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

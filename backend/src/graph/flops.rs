@@ -1,6 +1,6 @@
 //! Arithmetic of the ops: what a cost model weighs against bytes.
 
-use super::{Desc, Op, elements, sliding};
+use super::{Desc, Op, elements, product, rows, sliding};
 
 /// Arithmetic of an op as a function of its shapes.
 #[derive(Clone, Copy, Debug)]
@@ -19,28 +19,28 @@ pub(super) enum Work {
     Windows,
 }
 
-/// Floating point operations of an op on operands and an output that satisfy [`super::infer`].
+/// Floating point operations of an op on operands and an output that satisfy [`super::infer`], as far as 64 bits count.
 pub fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
     let largest = inputs.iter().map(|d| elements(&d.shape)).max().unwrap_or(0);
     match (op.row().work, inputs) {
         // Each element of b meets each of the m values it is multiplied with.
-        (Work::Product, [_, b, ..]) => 2 * elements(&b.shape) * u64::from(output.shape[0]),
-        (Work::Attention, [q, k, v, ..]) => pairs(q, k) * u64::from(q.shape[0] + v.shape[0]),
+        (Work::Product, [_, b, ..]) => product([2, elements(&b.shape), output.shape[0].into()]),
+        (Work::Attention, [q, k, v, ..]) => pairs(q, k).saturating_mul(u64::from(q.shape[0]) + u64::from(v.shape[0])),
         (Work::AttentionBack, [q, k, v, ..]) => {
             let (size_k, size_v) = (u64::from(q.shape[0]), u64::from(v.shape[0]));
             let values = if matches!(op, Op::FlashAttnBackKv(_)) { 2 * size_v } else { size_v };
-            pairs(q, k) * (2 * size_k + values)
+            pairs(q, k).saturating_mul(2 * size_k + values)
         }
-        (Work::Experts, [a, ..]) => 2 * elements(&output.shape) * u64::from(a.shape[0]),
+        (Work::Experts, [a, ..]) => product([2, elements(&output.shape), a.shape[0].into()]),
         (Work::Product | Work::Attention | Work::AttentionBack | Work::Experts, _) => 0,
-        (Work::Each(n), _) => u64::from(n) * largest,
+        (Work::Each(n), _) => product([n.into(), largest]),
         (Work::Windows, _) => sliding::flops(op, inputs, output),
     }
 }
 
 /// Twice the pairs of a query and a key, over all heads.
 fn pairs(q: &Desc, k: &Desc) -> u64 {
-    2 * elements(&q.shape) / u64::from(q.shape[0]) * u64::from(k.shape[1])
+    product([2, rows(&q.shape), k.shape[1].into()])
 }
 
 #[cfg(test)]
@@ -80,6 +80,12 @@ mod tests {
         let ids = Desc { dtype: DType::I32, shape: [3, 5, 1, 1] };
         let out = infer(&Op::MulMatId, &[a, b, ids], None).unwrap();
         assert_eq!(flops(&Op::MulMatId, &[a, b, ids], out), 2 * 64 * 10 * 3 * 5);
+    }
+
+    #[test]
+    fn counts_beyond_64_bits_are_the_greatest() {
+        let many = Desc::f32([1 << 31, 1 << 31, 1, 1]);
+        assert_eq!(flops(&Op::MulMat, &[many, many], many), u64::MAX);
     }
 
     #[test]

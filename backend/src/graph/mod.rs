@@ -74,7 +74,12 @@ impl Desc {
 
 /// Number of elements of a shape; of one that cannot exist, for it has more than 64 bits count, the greatest number.
 pub fn elements(shape: &Shape) -> u64 {
-    shape.iter().fold(1, |product: u64, &n| product.saturating_mul(n.into()))
+    product(shape.map(u64::from))
+}
+
+/// A product of counts, as far as 64 bits count.
+fn product<const N: usize>(factors: [u64; N]) -> u64 {
+    factors.into_iter().fold(1, u64::saturating_mul)
 }
 
 /// Number of rows (runs along axis 0) of a shape.

@@ -1,6 +1,6 @@
 //! Windows that slide over an input: parameters of convolutions and pools.
 
-use super::{Desc, Op, elements};
+use super::{Desc, Op, Shape, elements, product};
 
 /// How the window of a convolution slides, for up to three axes from axis 0 on: element `k` of the window at position `o` lies on
 /// element `o * stride + k * dilation - pad` of the input, and on a zero where there is none.
@@ -85,23 +85,23 @@ impl Pool {
 /// every element under a window of a pool.
 pub(super) fn flops(op: &Op, inputs: &[Desc], output: Desc) -> u64 {
     let of = |desc: &Desc| elements(&desc.shape);
+    // A kernel's elements for one channel of the output.
+    let each = |[n0, n1, n2, _]: Shape| elements(&[n0, n1, n2, 1]);
     let per_output = match (op, inputs) {
-        (Op::Conv2d(_), [kernel, ..]) => 2 * of(kernel) / u64::from(kernel.shape[3]),
-        (Op::Conv2dDw(_), [kernel, ..]) => 2 * of(kernel) / u64::from(kernel.shape[3]),
-        (&Op::Conv3d { channels, .. }, [kernel, ..]) => {
-            2 * of(kernel) / u64::from(kernel.shape[3]) * u64::from(channels)
-        }
+        (Op::Conv2d(_) | Op::Conv2dDw(_), [kernel, ..]) => product([2, each(kernel.shape)]),
+        (&Op::Conv3d { channels, .. }, [kernel, ..]) => product([2, each(kernel.shape), channels.into()]),
         // Every element of the input meets the kernel of its channel.
-        (Op::ConvTranspose1d { .. }, [kernel, x]) => return 2 * of(x) * of(kernel) / u64::from(kernel.shape[2]),
-        (Op::ConvTranspose2d { .. }, [kernel, x]) => return 2 * of(x) * of(kernel) / u64::from(kernel.shape[3]),
-        (Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool), _) => {
-            pool.extent.iter().map(|&n| u64::from(n)).product()
+        (Op::ConvTranspose1d { .. }, [kernel, x]) => {
+            let [n0, n1, _, n3] = kernel.shape;
+            return product([2, of(x), elements(&[n0, n1, 1, n3])]);
         }
+        (Op::ConvTranspose2d { .. }, [kernel, x]) => return product([2, of(x), each(kernel.shape)]),
+        (Op::Pool1d(pool) | Op::Pool2d(pool) | Op::Pool2dBack(pool), _) => product(pool.extent.map(u64::from)),
         // Every column is added once.
         (Op::Im2ColBack { .. } | Op::Col2Im1d { .. }, [columns, ..]) => return of(columns),
         _ => 0,
     };
-    per_output * of(&output)
+    per_output.saturating_mul(of(&output))
 }
 
 #[cfg(test)]

@@ -240,7 +240,7 @@ pub(crate) fn step_flops(graph: &Graph, steps: &[Step]) -> impl Iterator<Item = 
     steps.iter().map(move |step| {
         let first = !step.conversion && !std::mem::replace(&mut done[step.node], true);
         let nodes = [step.node].into_iter().chain(step.fused.iter().copied());
-        if first { nodes.map(|node| flops_of(graph, node)).sum() } else { 0 }
+        if first { nodes.map(|node| flops_of(graph, node)).fold(0, u64::saturating_add) } else { 0 }
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod own;
 mod report;
+mod shard;
 mod suite;
 
 use std::path::PathBuf;

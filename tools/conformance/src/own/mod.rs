@@ -24,6 +24,8 @@ use ggml_host::{
 use rounding::Rounding;
 use runner::Verdict;
 
+use crate::shard::Shard;
+
 /// Options of the suite.
 #[derive(Args)]
 pub struct Arguments {
@@ -33,6 +35,9 @@ pub struct Arguments {
     /// Only cases whose name holds this; FBL_CASE by default
     #[arg(long)]
     case: Option<String>,
+    /// A part of the cases: I of N parts
+    #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
+    shard: Shard,
     /// Name the cases instead of running them
     #[arg(long)]
     list: bool,
@@ -54,7 +59,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (cases, known) = cases::all(arguments.full)?;
     let part = arguments.case.clone().or_else(|| std::env::var("FBL_CASE").ok()).unwrap_or_default();
-    let wanted: Vec<_> = cases.iter().filter(|case| case.name.contains(&part)).collect();
+    let ours = |&(place, _): &(usize, _)| arguments.shard.has(place);
+    let wanted = cases.iter().enumerate().filter(ours).map(|(_, case)| case);
+    let wanted: Vec<_> = wanted.filter(|case| case.name.contains(&part)).collect();
     ensure!(!wanted.is_empty(), "no case of {} has '{part}' in its name", cases.len());
     if arguments.list {
         wanted.iter().for_each(|case| println!("{}", case.name));
@@ -97,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("FAILED {}: {failure}", case.name);
         failures.push(case.name.clone());
     }
-    if arguments.full && part.is_empty() && arguments.server.is_none() {
+    if arguments.full && part.is_empty() && arguments.shard == Shard::WHOLE && arguments.server.is_none() {
         for ((pieces, why), _) in skips::SKIPS.iter().zip(&needed).filter(|(_, needed)| !**needed) {
             println!("FAILED skip {pieces:?} ({why}): no case needs it");
             failures.push(pieces.join(" "));

@@ -1,41 +1,10 @@
 //! The cases of a suite: in its order, cut to shards, and to pieces that one process runs.
 
 use std::collections::{HashMap, HashSet};
-use std::str::FromStr;
 
 use super::parse::Reader;
 use crate::report::{Verdict, op};
-
-/// A part of the cases: those whose place, counted from 0, leaves `index` when divided by `count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    index: usize,
-    count: usize,
-}
-
-impl Shard {
-    /// All cases.
-    pub const WHOLE: Self = Self { index: 0, count: 1 };
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    /// `I/N`, I from 1 to N.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-        match parts {
-            Some((index @ 1.., count)) if index <= count => Ok(Self { index: index - 1, count }),
-            _ => Err(format!("'{text}' is no shard: it is I/N, I from 1 to N")),
-        }
-    }
-}
-
-impl std::fmt::Display for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.index + 1, self.count)
-    }
-}
+use crate::shard::Shard;
 
 /// Names of cases in the order in which the suite runs them; a name may come again.
 pub struct Listing {
@@ -69,7 +38,7 @@ impl Listing {
             places.entry(name.clone()).or_insert(place);
         }
         let wanted = |name: &String| ops.is_empty() || ops.iter().any(|wanted| wanted == op(name));
-        let ours = |name: &String| places[name] % shard.count == shard.index;
+        let ours = |name: &String| shard.has(places[name]);
         Ok(Self::new(self.names.into_iter().filter(|name| wanted(name) && ours(name)).collect()))
     }
 
@@ -187,14 +156,6 @@ mod tests {
         let shard: Shard = "2/3".parse().unwrap();
         assert_eq!(listing(&names).select(&["SUM".into()], shard).unwrap().names, ["SUM(3)"]);
         assert!(listing(&names).select(&["MUL".into()], shard).is_err());
-    }
-
-    #[test]
-    fn shards_are_written_from_1() {
-        for wrong in ["0/3", "4/3", "1", "1/", "a/b", "-1/2"] {
-            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
-        }
-        assert_eq!("3/3".parse::<Shard>().unwrap().to_string(), "3/3");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::report::Report;
-use cases::Shard;
+use crate::shard::Shard;
 use process::Clock;
 use programs::Programs;
 use state::State;

@@ -103,6 +103,9 @@ impl Operand {
         if elements(&from) != elements(&to) {
             return Err(ViewError::Count { from, to });
         }
+        if to.contains(&0) {
+            return Ok(Self { shape: to, strides: linear_strides(&to), ..*self });
+        }
         let refused = || ViewError::Strides { from, strides: self.strides, to };
         // Runs of old axes that step evenly are one axis of the elements; every new axis must be cut from one such run.
         let mut runs: Vec<(u64, u64)> = Vec::new();
@@ -195,6 +198,13 @@ mod tests {
         let expanded = operand([4, 1, 3, 1]).expand(1, 2).unwrap();
         assert_eq!(expanded.reshape([2, 2, 2, 3]).unwrap().strides, [1, 2, 0, 4]);
         assert!(expanded.reshape([2, 2, 2, 3]).unwrap().indices().eq(expanded.indices()));
+    }
+
+    #[test]
+    fn nothing_may_have_any_shape() {
+        let nothing = operand([4, 3, 2, 1]).slice(1, 1, 0).unwrap();
+        assert_eq!(nothing.reshape([5, 0, 7, 1]).unwrap().indices().count(), 0);
+        assert!(matches!(nothing.reshape([1; 4]), Err(ViewError::Count { .. })));
     }
 
     #[test]

@@ -32,6 +32,13 @@ pub enum Bound {
     },
     /// A sum of this many products of inputs: `2 (terms + 2) U` of the sum of their magnitudes (once for each side).
     Sum(usize),
+    /// Attention of values of at most 1, whose scores are sums of `terms` products that are no greater than `scores` with all signs alike.
+    Attention {
+        /// Products that a score is summed of.
+        terms: usize,
+        /// Greatest sum of their magnitudes, times the scale.
+        scores: f64,
+    },
     /// This many units of the largest value of the result: what is normalized over a row.
     Units(f64),
     /// Blocks of a quantized type, quantized from values that may differ in their last bits: single elements fall on a neighbour.
@@ -107,6 +114,12 @@ impl Bound {
                 Bound::Sum(terms) => {
                     let magnitude = magnitudes.map_or(f64::NAN, |m| f64::from(m[at]));
                     (2.0 * (terms + 2) as f64 * U + factors.relative) * magnitude + terms as f64 * factors.absolute
+                }
+                // An error of a score moves its weight by that part of it, and the sum of weights by no more; weights and values are factors
+                // themselves.
+                Bound::Attention { terms, scores } => {
+                    let each = 2.0 * (terms + 2) as f64 * U + factors.relative;
+                    2.0 * scores * each + factors.relative + terms as f64 * factors.absolute
                 }
                 Bound::Units(units) => units * U * largest,
                 Bound::Exact | Bound::Quanta | Bound::Nmse(_) => 0.0,

@@ -41,18 +41,20 @@ impl Rounding {
         Ok(Rounding { mul_mat: ask(device, Context::mul_mat)?, out_prod: ask(device, Context::out_prod)? })
     }
 
-    /// What it adds to the error of a node: nothing but to products, and not to those of two F32.
+    /// What it adds to the error of a node: nothing but to products, and not to those of two F32, and to attention of any types.
     ///
     /// With an error e of both factors a term is off by `(1 + e)^2 - 1`, or by e where the weights are of that type already.
     pub fn of_node(&self, node: Tensor<'_>) -> Added {
         let factors = match node.op() {
-            "MUL_MAT" => self.mul_mat,
+            "MUL_MAT" | "FLASH_ATTN_EXT" => self.mul_mat,
             "OUT_PROD" => self.out_prod,
             _ => None,
         };
         let sources = node.sources();
         match (factors, sources.first().map(Tensor::dtype)) {
-            (Some(Factors { dtype, relative, absolute }), Some(weights)) if weights != Type::F32 => {
+            (Some(Factors { dtype, relative, absolute }), Some(weights))
+                if weights != Type::F32 || node.op() == "FLASH_ATTN_EXT" =>
+            {
                 let relative = if weights == dtype { relative } else { relative * (2.0 + relative) };
                 Added { relative, absolute: 2.0 * absolute }
             }

@@ -24,8 +24,7 @@ pub fn add(cases: &mut Cases) {
                             let keys = k.weight(dtype, &[64, cells, shared], view);
                             let values = k.weight(dtype, &[64, cells, shared], view);
                             let mask = masked.then(|| causal(k, tokens, cells));
-                            // Scores are good to 2 * 66 units of at most 64 / 8, whose exponentials weigh values of at most 1.
-                            let bound = Bound::Near { relative: 0.0, absolute: 2.0f64.powi(-13) };
+                            let bound = Bound::Attention { terms: 64, scores: 64.0 * 0.125 };
                             k.result(c.flash_attn([q, keys, values], mask, 0.125, 0.0), bound);
                         });
                     }

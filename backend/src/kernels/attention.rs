@@ -23,6 +23,7 @@ const SLOTS: u32 = 6;
 const PARTS: u32 = 7;
 const TILES: u32 = 8;
 const HEADS: u32 = 9;
+const AHEAD: u32 = 10;
 const SCALE: u32 = 16;
 const SOFTCAP: u32 = 17;
 const SLOPE_STEP: u32 = 18;
@@ -43,6 +44,9 @@ const GPU_INVOCATIONS: u64 = 32 << 10;
 /// Rows of a workgroup that are few: one query's, as when a text is continued. Their tiles are short, since the values of a tile are
 /// waited for one by one.
 const FEW_ROWS: u64 = 16;
+
+/// Quads of keys, and of values, that an invocation of a GPU has on their way: loads that nothing else hides.
+const QUADS_AHEAD: u32 = 8;
 
 /// Most parts, and most bytes of all their sums.
 const MOST_PARTS: u32 = 64;
@@ -83,7 +87,7 @@ struct Schedule {
 /// What sums products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    Invocations { lanes: u32, fours: u32, keys: u32, slots: u32 },
+    Invocations { lanes: u32, fours: u32, keys: u32, slots: u32, ahead: u32 },
     Units(Units),
 }
 
@@ -103,7 +107,9 @@ impl By {
             let rule = format!("four rows take {of_four} bytes of shared memory, of {}", limits.max_shared_memory);
             return Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
         }
-        Ok(Self::Invocations { lanes, fours, keys, slots: size.quads_v.div_ceil(lanes) })
+        let slots = size.quads_v.div_ceil(lanes);
+        let ahead = if processor { 1 } else { 1 << (QUADS_AHEAD / slots.max(keys)).max(1).ilog2() };
+        Ok(Self::Invocations { lanes, fours, keys, slots, ahead })
     }
 
     /// Rows of a workgroup.
@@ -249,8 +255,8 @@ fn sweep(
     }
     let builder = builder.operand(arg, output, Access::Write)?.set(PARTS, parts).set(TILES, tiles).set(HEADS, heads);
     let builder = match by {
-        By::Invocations { lanes, fours, keys, slots } => {
-            builder.set(LANES, lanes).set(FOURS, fours).set(KEYS, keys).set(SLOTS, slots)
+        By::Invocations { lanes, fours, keys, slots, ahead } => {
+            builder.set(LANES, lanes).set(FOURS, fours).set(KEYS, keys).set(SLOTS, slots).set(AHEAD, ahead)
         }
         By::Units(units) => units.set(builder),
     };

@@ -245,27 +245,31 @@ fn windows_inside_a_group_become_maps() {
 /// Projection, pair, bias, heads split, rotation: one dispatch. Batches along the axis of positions are no positions.
 #[test]
 fn heads_are_rotated_where_they_are_computed() {
-    let graph = |batch: u32| {
+    let graph = |tokens: u32, batch: u32| {
         let mut g = Graph::new();
-        let (w, x) = ([8, 24, 1, 1], [8, 5 * batch, 1, 1]);
+        let (w, x) = ([8, 24, 1, 1], [8, tokens * batch, 1, 1]);
         let [w, x] = [("w", w), ("x", x)].map(|(name, shape)| g.external(name, DType::F32, shape));
         let bias = g.external("bias", DType::F32, [24, 1, 1, 1]);
-        let positions = g.external("positions", DType::I32, [5, 1, 1, 1]);
+        let positions = g.external("positions", DType::I32, [tokens, 1, 1, 1]);
         let operands = vec![g.whole(w), g.whole(x)];
         let y = g.node("y", Op::MulMat, operands).unwrap();
         let operands = vec![g.whole(y), g.whole(bias)];
         let biased = g.node("biased", ADD, operands).unwrap();
-        let heads = g.whole(biased).reshape([8, 3, 5, batch]).unwrap();
+        let heads = g.whole(biased).reshape([8, 3, tokens, batch]).unwrap();
         let rope = Rope::plain(RopeMode::Neox, 8, 512, 1e4);
         let operands = vec![heads, g.whole(positions)];
         let q = g.node("q", Op::Rope(rope), operands).unwrap();
         g.keep(q);
         g
     };
-    assert_eq!(places(&graph(1)), [["y", "biased", "q"]]);
-    assert_eq!(check(&graph(1), filled(&graph(1), &mut 4)), 2);
-    assert_eq!(places(&graph(2)), [vec!["y", "biased"], vec!["q"]]);
-    let elementwise = grouped(&graph(1), Fusion::Elementwise);
+    // A single token is one along any axis.
+    for (tokens, batch) in [(5, 1), (1, 1), (1, 2)] {
+        let graph = graph(tokens, batch);
+        assert_eq!(places(&graph), [["y", "biased", "q"]]);
+        assert_eq!(check(&graph, filled(&graph, &mut 4)), 2);
+    }
+    assert_eq!(places(&graph(5, 2)), [vec!["y", "biased"], vec!["q"]]);
+    let elementwise = grouped(&graph(5, 1), Fusion::Elementwise);
     assert_eq!(elementwise.at(1).unwrap().nodes, [0, 1]);
 }
 

@@ -11,7 +11,7 @@
 //! Rows enough go to matrix units, where a device has them ([`Units`]).
 
 use super::attention_units::{Pass, Units};
-use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
+use super::dispatch::{Builder, PROCESSOR_SUBGROUP, is_processor};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, gemm};
 use crate::device::Limits;
 use crate::graph::{FlashAttn, Form};
@@ -93,7 +93,7 @@ enum By {
 
 impl By {
     fn choose(size: Size, limits: &Limits) -> Result<Self, Refusal> {
-        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let processor = is_processor(limits);
         let most = GROUP.min(limits.largest_group()).max(1);
         let most = 1 << most.ilog2();
         let (least, keys) =
@@ -166,7 +166,7 @@ impl Schedule {
             Some(units) => By::Units(units),
             None => By::choose(size, limits)?,
         };
-        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let processor = is_processor(limits);
         let blocks = size.rows().div_ceil(by.rows().into());
         let workgroups = blocks * u64::from(size.groups) * u64::from(size.batches);
         let all = size.keys.div_ceil(by.tile());

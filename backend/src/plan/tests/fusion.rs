@@ -273,6 +273,32 @@ fn heads_are_rotated_where_they_are_computed() {
     assert_eq!(elementwise.at(1).unwrap().nodes, [0, 1]);
 }
 
+/// The two products of a gated unit: one waits for the other where they have many columns, few run side by side.
+#[test]
+fn products_of_few_columns_run_beside_each_other() {
+    let graph = |columns: u32| {
+        let mut g = Graph::new();
+        let w = [8, 24, 1, 1];
+        let [up, gate, x] = [("up", w), ("gate", w), ("x", [8, columns, 1, 1])]
+            .map(|(name, shape)| g.external(name, DType::F32, shape));
+        let [up, gate] = [up, gate].map(|w| {
+            let operands = vec![g.whole(w), g.whole(x)];
+            g.node(if w == up { "up" } else { "gate" }, Op::MulMat, operands).unwrap()
+        });
+        let operands = vec![g.whole(gate), g.whole(up)];
+        let joined = g.node("joined", MUL, operands).unwrap();
+        g.keep(joined);
+        g
+    };
+    let joins = |graph: &Graph, subgroup_size: u32| {
+        let limits = Limits { subgroup_size, ..Limits::for_tests() };
+        Groups::of(&Ladder::new(graph, PlanOptions::default()), &limits, Fusion::All).absorbs(1)
+    };
+    assert!(joins(&graph(9), 32));
+    assert!(!joins(&graph(8), 32));
+    assert!(joins(&graph(8), 8), "a processor runs one after the other");
+}
+
 /// A random graph of products, elementwise ops, windows, copies and updates.
 fn random(seed: &mut u32) -> Graph {
     let mut next = |n: u32| {

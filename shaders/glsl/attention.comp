@@ -22,6 +22,8 @@ layout(constant_id = 7) const uint PARTS = 0u;
 layout(constant_id = 8) const uint TILES = 1u;
 // Heads of a workgroup's rows.
 layout(constant_id = 9) const uint HEADS = 1u;
+// Quads of a key, and values, that an invocation fetches before it uses the first of them; it divides LANES.
+layout(constant_id = 10) const uint AHEAD = 1u;
 
 // Factor on q k: divided by the cap where there is one.
 layout(constant_id = 16) const float SCALE = 1.0;
@@ -105,33 +107,48 @@ bool all_hidden(vec4 v) {
     return all(lessThanEqual(v, vec4(HIDDEN)));
 }
 
+#ifdef MASK
+// What the mask says of a key to one of the rows.
+float key_mask(uint key, uint r, uint batch) {
+    return M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3);
+}
+#endif
+
 // What is added to the scores of a key, HIDDEN where a row does not see it.
 vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
     vec4 bias = vec4(HIDDEN);
+    bvec4 inside = bvec4(row_inside(0u), row_inside(1u), row_inside(2u), row_inside(3u));
+    // Queries count up with rows: with the first row all of them are outside.
+    if (key >= end || !inside.x) {
+        return bias;
+    }
+#ifdef MASK
+    // Four rows of one query: the mask is asked once.
+    if (M_n2 == 1u && (HEADS % 4u == 0u || Q_n1 == 1u)) {
+        return mix(bias, max(slopes * key_mask(key, 0u, batch), bias), inside);
+    }
     // Rolled, as all but the innermost loops are: some compilers pay dearly for every access they see.
     [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
-        if (row_inside(r) && key < end) {
-#ifdef MASK
-            float b = max(slopes[r] * M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3), HIDDEN);
-#else
-            float b = 0.0;
-#endif
-            bias = mix(bias, vec4(b), equal(uvec4(0u, 1u, 2u, 3u), uvec4(r)));
+        if (inside[r]) {
+            bias[r] = max(slopes[r] * key_mask(key, r, batch), HIDDEN);
         }
     }
     return bias;
+#else
+    return mix(bias, vec4(0.0), inside);
+#endif
 }
 
 void load_queries(uint four, uint lane, uint batch) {
     const uint quads = (Q_n0 + 3u) / 4u;
-    for (uint c = lane; c < quads; c += LANES) {
-        [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
-            vec4 row = vec4(0.0);
-            if (row_inside(r)) {
-                row = SCALE * operand_mask(c, Q_n0, Q_load4(c, row_query(r), row_head(r), batch));
-            }
-            queries[4u * (four * quads + c) + r] = row;
+    for (uint i = lane; i < 4u * quads; i += LANES) {
+        uint c = i % quads;
+        uint r = i / quads;
+        vec4 row = vec4(0.0);
+        if (row_inside(r)) {
+            row = SCALE * operand_mask(c, Q_n0, Q_load4(c, row_query(r), row_head(r), batch));
         }
+        queries[4u * (four * quads + c) + r] = row;
     }
 }
 
@@ -184,16 +201,29 @@ void main() {
         }
         // Keys that nobody sees may hold anything, and are not read but by neighbours of keys that somebody sees.
         if (!all_hidden(seen)) {
-            for (uint c = 0u; c < quads_k; c++) {
-                uint at = 4u * (four * quads_k + c);
-                [[unroll]] for (uint t = 0u; t < KEYS; t++) {
-                    vec4 k = K_load4(c, min(first + t * LANES + lane, end - 1u), head_k, batch_k);
-                    if (Q_n0 % 4u != 0u) {
-                        k = operand_mask(c, Q_n0, k);
+            for (uint c0 = 0u; c0 < quads_k; c0 += AHEAD) {
+                vec4 open[AHEAD * KEYS];
+                [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
+                    uint c = min(c0 + u, quads_k - 1u);
+                    [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+                        open[u * KEYS + t] = K_load4(c, min(first + t * LANES + lane, end - 1u), head_k, batch_k);
                     }
-                    [[unroll]] for (uint r = 0u; r < 4u; r++) {
-                        vec4 terms = queries[at + r] * k;
-                        score[t][r] += (terms.x + terms.y) + (terms.z + terms.w);
+                }
+                [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
+                    uint c = c0 + u;
+                    if (u > 0u && quads_k % AHEAD != 0u && c >= quads_k) {
+                        break;
+                    }
+                    uint at = 4u * (four * quads_k + c);
+                    [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+                        vec4 k = open[u * KEYS + t];
+                        if (Q_n0 % 4u != 0u) {
+                            k = operand_mask(c, Q_n0, k);
+                        }
+                        [[unroll]] for (uint r = 0u; r < 4u; r++) {
+                            vec4 terms = queries[at + r] * k;
+                            score[t][r] += (terms.x + terms.y) + (terms.z + terms.w);
+                        }
                     }
                 }
             }
@@ -224,16 +254,33 @@ void main() {
         barrier();
 
         uint count = min(tile, end - first);
-        for (uint key = 0u; key < count; key++) {
-            vec4 w = weights[four * tile + key];
-            if (all(equal(w, vec4(0.0)))) {
+        for (uint key0 = 0u; key0 < count; key0 += AHEAD) {
+            vec4 w[AHEAD];
+            vec4 any_of = vec4(0.0);
+            [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
+                w[u] = weights[four * tile + key0 + u];
+                any_of += w[u];
+            }
+            if (all(equal(any_of, vec4(0.0)))) {
                 continue;
             }
-            total += w;
-            [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
-                vec4 v = V_load4(min(lane + s * LANES, quads_v - 1u), first + key, head_v, batch_v);
-                [[unroll]] for (uint r = 0u; r < 4u; r++) {
-                    sums[4u * s + r] += w[r] * v;
+            vec4 open[AHEAD * SLOTS];
+            [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
+                uint key = min(first + key0 + u, end - 1u);
+                [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
+                    open[u * SLOTS + s] = V_load4(min(lane + s * LANES, quads_v - 1u), key, head_v, batch_v);
+                }
+            }
+            [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
+                // Values of keys that nobody sees may be anything.
+                if (AHEAD > 1u && all(equal(w[u], vec4(0.0)))) {
+                    continue;
+                }
+                total += w[u];
+                [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
+                    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+                        sums[4u * s + r] += w[u][r] * open[u * SLOTS + s];
+                    }
                 }
             }
         }

@@ -1,8 +1,8 @@
 // Blocks of quantized types as the host has them, for one operand; operand.glsl includes it for encoded operands of shaders compiled with BLOCKS.
 //
 // A row of the storage is the bytes of its blocks, one behind the other from the row's first texel on: a slot (x, y) is the
-// block at byte x * _block_bytes of row y. Whatever the type, four elements are four signed bytes, `_block_quants`, times the
-// scale and plus the minimum that sixteen elements share, `_block_scale`; a part is sixteen elements.
+// block at byte x * _block_bytes of row y. Whatever the type, four elements are four bytes, `_block_quants`, less what stands for
+// zero, `blocks_zero`, times the scale and plus the minimum that sixteen elements share, `_block_scale`; a part is sixteen elements.
 //
 // Where a type keeps what a quad needs, and what is made of it, are functions of numbers alone; an operand fetches in between.
 // Compilers inline all of it wherever a quad is loaded, so that fetches are written once for all types.
@@ -19,34 +19,29 @@ const uint BLOCKS_BITS = 0x01010101u;
 // Twice the sixteen numbers of a float of four bits, as signed bytes.
 const uvec4 BLOCKS_FP4 = uvec4(0x03020100u, 0x0C080604u, 0xFDFEFF00u, 0xF4F8FAFCu);
 
-// c less in every byte; c and the bytes are below 128.
-uint blocks_less(uint bytes, uint c) {
-    return ((bytes | 0x80808080u) - c * BLOCKS_BITS) ^ 0x80808080u;
-}
-
 // Bit k of four becomes the lowest of byte k.
 uint blocks_spread(uint bits) {
     return (bits & 1u) | (bits & 2u) << 7 | (bits & 4u) << 14 | (bits & 8u) << 21;
 }
 
-// The entries of a table that four nibbles, one in each byte, are the numbers of.
+// The entries of a table of signed bytes that four nibbles, one in each byte, are the numbers of; 128 more.
 uint blocks_look_up(uvec4 table, uint nibbles) {
     uint found = 0u;
     for (uint k = 0u; k < 4u; k++) {
         uint n = (nibbles >> (8u * k)) & 0xFu;
         found |= ((table[n / 4u] >> (8u * (n % 4u))) & 0xFFu) << (8u * k);
     }
-    return found;
+    return found ^ 0x80808080u;
 }
 
-// Digits of four fractions in base 3, less 1: a byte is 256 times the fraction, `power` 3 to the number of the digit.
+// Digits of four fractions in base 3: a byte is 256 times the fraction, `power` 3 to the number of the digit.
 uint blocks_digits(uint bytes, uint power) {
     uint digits = 0u;
     for (uint k = 0u; k < 4u; k++) {
         uint rest = ((bytes >> (8u * k)) * power) & 0xFFu;
         digits |= ((rest * 3u) >> 8) << (8u * k);
     }
-    return blocks_less(digits, 1u);
+    return digits;
 }
 
 uint blocks_power_of_3(uint n) {
@@ -104,22 +99,32 @@ uvec2 blocks_high(uint dtype, uint q) {
     }
 }
 
-// Four signed bytes of the two words; `field` is that of the first, the second is shifted.
+// Four bytes of the two words; `field` is that of the first, the second is shifted.
 uint blocks_quants(uint dtype, uint low, uint field, uint high) {
     uint width = blocks_width(dtype);
     uint quants = (low >> (width * field)) & (width == 2u ? BLOCKS_PAIRS : BLOCKS_NIBBLES);
     switch (dtype) {
-        case DTYPE_Q5_0: return blocks_less(quants | blocks_spread(high) << 4, 16u);
-        case DTYPE_Q5_1: return quants | blocks_spread(high) << 4;
+        case DTYPE_Q5_0: case DTYPE_Q5_1: return quants | blocks_spread(high) << 4;
         case DTYPE_IQ4_NL: case DTYPE_IQ4_XS: return blocks_look_up(UNEVEN, quants);
         case DTYPE_MXFP4: return blocks_look_up(BLOCKS_FP4, quants);
-        case DTYPE_Q2_K: case DTYPE_Q4_K: return quants;
-        case DTYPE_Q3_K: return blocks_less(quants | (high & BLOCKS_BITS) << 2, 4u);
+        case DTYPE_Q3_K: return quants | (high & BLOCKS_BITS) << 2;
         case DTYPE_Q5_K: return quants | (high & BLOCKS_BITS) << 4;
-        case DTYPE_Q6_K: return blocks_less(quants | (high & BLOCKS_PAIRS) << 4, 32u);
+        case DTYPE_Q6_K: return quants | (high & BLOCKS_PAIRS) << 4;
         case DTYPE_TQ1_0: return blocks_digits(low, blocks_power_of_3(field));
-        case DTYPE_TQ2_0: return blocks_less(quants, 1u);
-        default: return blocks_less(quants, 8u);
+        default: return quants;
+    }
+}
+
+// The byte that stands for zero.
+float blocks_zero(uint dtype) {
+    switch (dtype) {
+        case DTYPE_Q5_1: case DTYPE_Q2_K: case DTYPE_Q4_K: case DTYPE_Q5_K: return 0.0;
+        case DTYPE_TQ1_0: case DTYPE_TQ2_0: return 1.0;
+        case DTYPE_Q3_K: return 4.0;
+        case DTYPE_Q5_0: return 16.0;
+        case DTYPE_Q6_K: return 32.0;
+        case DTYPE_IQ4_NL: case DTYPE_IQ4_XS: case DTYPE_MXFP4: return 128.0;
+        default: return 8.0;
     }
 }
 
@@ -210,7 +215,7 @@ vec2 NAME(_block_scale)(uvec2 slot, uint part) {
     return blocks_scale(NAME(_dtype), part, whole, first, second);
 }
 
-// Quad q of a block as four signed bytes.
+// Quad q of a block as four bytes.
 uint NAME(_block_quants)(uvec2 slot, uint q) {
     uvec2 low = blocks_low(NAME(_dtype), q);
     uint high = 0u;
@@ -223,5 +228,5 @@ uint NAME(_block_quants)(uvec2 slot, uint q) {
 
 // Quad q of a block, given the scale of its part.
 vec4 NAME(_block_quad)(uvec2 slot, uint q, vec2 scale) {
-    return scale.x * operand_bytes(NAME(_block_quants)(slot, q)) + scale.y;
+    return scale.x * operand_bytes_from(NAME(_block_quants)(slot, q), blocks_zero(NAME(_dtype))) + scale.y;
 }

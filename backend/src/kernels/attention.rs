@@ -11,7 +11,7 @@
 //! Rows enough go to matrix units, where a device has them ([`Units`]).
 
 use super::attention_units::{Pass, Units};
-use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
+use super::dispatch::{Builder, PROCESSOR_SUBGROUP, is_processor};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, gemm};
 use crate::device::Limits;
 use crate::graph::{FlashAttn, Form};
@@ -23,6 +23,7 @@ const SLOTS: u32 = 6;
 const PARTS: u32 = 7;
 const TILES: u32 = 8;
 const HEADS: u32 = 9;
+const AHEAD: u32 = 10;
 const SCALE: u32 = 16;
 const SOFTCAP: u32 = 17;
 const SLOPE_STEP: u32 = 18;
@@ -43,6 +44,9 @@ const GPU_INVOCATIONS: u64 = 32 << 10;
 /// Rows of a workgroup that are few: one query's, as when a text is continued. Their tiles are short, since the values of a tile are
 /// waited for one by one.
 const FEW_ROWS: u64 = 16;
+
+/// Quads of keys, and of values, that an invocation of a GPU has on their way: loads that nothing else hides.
+const QUADS_AHEAD: u32 = 8;
 
 /// Most parts, and most bytes of all their sums.
 const MOST_PARTS: u32 = 64;
@@ -83,13 +87,13 @@ struct Schedule {
 /// What sums products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    Invocations { lanes: u32, fours: u32, keys: u32, slots: u32 },
+    Invocations { lanes: u32, fours: u32, keys: u32, slots: u32, ahead: u32 },
     Units(Units),
 }
 
 impl By {
     fn choose(size: Size, limits: &Limits) -> Result<Self, Refusal> {
-        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let processor = is_processor(limits);
         let most = GROUP.min(limits.largest_group()).max(1);
         let most = 1 << most.ilog2();
         let (least, keys) =
@@ -103,7 +107,9 @@ impl By {
             let rule = format!("four rows take {of_four} bytes of shared memory, of {}", limits.max_shared_memory);
             return Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
         }
-        Ok(Self::Invocations { lanes, fours, keys, slots: size.quads_v.div_ceil(lanes) })
+        let slots = size.quads_v.div_ceil(lanes);
+        let ahead = if processor { 1 } else { 1 << (QUADS_AHEAD / slots.max(keys)).max(1).ilog2() };
+        Ok(Self::Invocations { lanes, fours, keys, slots, ahead })
     }
 
     /// Rows of a workgroup.
@@ -160,7 +166,7 @@ impl Schedule {
             Some(units) => By::Units(units),
             None => By::choose(size, limits)?,
         };
-        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let processor = is_processor(limits);
         let blocks = size.rows().div_ceil(by.rows().into());
         let workgroups = blocks * u64::from(size.groups) * u64::from(size.batches);
         let all = size.keys.div_ceil(by.tile());
@@ -249,8 +255,8 @@ fn sweep(
     }
     let builder = builder.operand(arg, output, Access::Write)?.set(PARTS, parts).set(TILES, tiles).set(HEADS, heads);
     let builder = match by {
-        By::Invocations { lanes, fours, keys, slots } => {
-            builder.set(LANES, lanes).set(FOURS, fours).set(KEYS, keys).set(SLOTS, slots)
+        By::Invocations { lanes, fours, keys, slots, ahead } => {
+            builder.set(LANES, lanes).set(FOURS, fours).set(KEYS, keys).set(SLOTS, slots).set(AHEAD, ahead)
         }
         By::Units(units) => units.set(builder),
     };

@@ -7,7 +7,7 @@
 //! or by some, for a part of the queries each, whose sums one more dispatch adds up in order.
 
 use super::attention_units::{Pass, Units};
-use super::dispatch::{Builder, PROCESSOR_SUBGROUP, most_operands};
+use super::dispatch::{Builder, is_processor, most_operands};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, attention, copy, gemm};
 use crate::device::Limits;
 use crate::graph::FlashAttn;
@@ -75,7 +75,7 @@ impl Schedule {
         let tile = 8 * size / own;
         let lanes = quads.next_power_of_two().max(4 * size / own);
         let slots = own / 4 * lanes / size;
-        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let processor = is_processor(limits);
         let wanted = if processor { STAGED_BY_PROCESSORS } else { STAGED }.min(quads);
         let weights = tile * own / 2;
         // Quads of both products for every row of the tile, and one row more.

@@ -3,7 +3,7 @@
 //! Factors are rounded to F16, sums are f32. Gradients, often below what F16 ends at, are brought into its range by powers of two that the
 //! shaders find tile by tile, so that units of F16 are all that it takes.
 
-use super::dispatch::{Builder, PROCESSOR_SUBGROUP};
+use super::dispatch::{Builder, is_processor};
 use crate::device::{Limits, MatrixType, MatrixUnit, ProductSchedule};
 
 const SUBGROUPS: u32 = 3;
@@ -66,7 +66,7 @@ pub(super) struct Units {
 impl Units {
     /// The largest tile that fits a device; none where it has no units, or is not to use them.
     pub fn choose(pass: Pass, limits: &Limits) -> Option<Self> {
-        let processor = (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size);
+        let processor = is_processor(limits);
         let wanted = match limits.products.schedule {
             None => !processor,
             asked => asked == Some(ProductSchedule::Matrix),

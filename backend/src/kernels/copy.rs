@@ -1,7 +1,7 @@
 //! Values moved, repeated, converted to another dtype, set among zeros, and summed back over their repeats: shaders `copy`,
 //! `copy_bits`, `encode`, `pad`, `repeat_back`.
 
-use super::dispatch::{GPU_ROOM, PROCESSOR_SUBGROUP};
+use super::dispatch::{GPU_ROOM, is_processor};
 use super::operand::constants;
 use super::{Access, Arg, Call, Lowered, Operand, Refusal};
 use crate::graph::{Form, Shape, TILE_SLOTS, elements};
@@ -106,7 +106,7 @@ pub(super) fn repeat_back(call: Call<'_>) -> Result<Lowered, Refusal> {
 /// device is busy or they have little left to do. Processors sum alone.
 fn lanes(call: &Call<'_>) -> u32 {
     let limits = call.limits;
-    if (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size) {
+    if is_processor(limits) {
         return 1;
     }
     let most = MOST_LANES.min(limits.largest_group());

@@ -46,6 +46,11 @@ pub(super) const GPU_ROOM: u64 = 1 << 18;
 /// Subgroups no larger than this are a processor's vector registers: more invocations than fit one would only take turns.
 pub(super) const PROCESSOR_SUBGROUP: u32 = 8;
 
+/// Whether a device is a processor, whose subgroups are the vectors of a core.
+pub(crate) fn is_processor(limits: &Limits) -> bool {
+    (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size)
+}
+
 /// Operands that a dispatch can have on a device.
 pub fn most_operands(limits: &Limits) -> usize {
     MAX_OPERANDS.min(limits.max_storage_bindings as usize)

@@ -40,6 +40,7 @@ mod words;
 pub use addressing::Addressing;
 pub(crate) use attention_back::{by_units as trains_attention_by_units, trains as trains_attention};
 pub use constants::Constants;
+pub(crate) use dispatch::is_processor;
 pub use dispatch::most_operands;
 pub(crate) use elementwise::code as step;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};

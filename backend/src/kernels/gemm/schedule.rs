@@ -30,7 +30,7 @@
 //! fills the device. Parts are summed by a second dispatch, in a fixed order.
 
 use super::super::addressing::constant;
-use super::super::dispatch::PROCESSOR_SUBGROUP;
+use super::super::dispatch::{PROCESSOR_SUBGROUP, is_processor};
 use super::across;
 use super::matrix;
 use super::{
@@ -386,10 +386,6 @@ fn is_of_few_sums(size: &Size) -> bool {
         Factors::Whole(_) => [FEW_N_WHOLE, FEW_QUADS_M_WHOLE],
     };
     size.n <= few_n || size.quads_m <= few_quads
-}
-
-fn is_processor(limits: &Limits) -> bool {
-    (1..=PROCESSOR_SUBGROUP).contains(&limits.subgroup_size)
 }
 
 pub(super) fn most_invocations(limits: &Limits) -> u32 {

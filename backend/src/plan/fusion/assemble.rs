@@ -138,9 +138,10 @@ impl Build<'_> {
         let &(source, from) = self.values.get(&window.value)?;
         let map = self.moved(&window, from)?;
         let [head_dim, heads, positions, _] = window.shape;
-        // Heads are rows of axis 0, or axis 0 is one head; all positions of a batch run along one axis.
-        let axis = (1..4)
-            .find(|&axis| self.shape[axis] == positions && map[axis] == u64::from(head_dim) * u64::from(heads))?;
+        // Heads are rows of axis 0, or axis 0 is one head; all positions of a batch run along one axis, a single one along any that has
+        // no more elements.
+        let runs = |axis: usize| positions == 1 || map[axis] == u64::from(head_dim) * u64::from(heads);
+        let axis = (1..4).find(|&axis| self.shape[axis] == positions && runs(axis))?;
         let is_last = source == Source::Result(self.steps.len());
         (is_last && self.shape[0].is_multiple_of(head_dim)).then_some((Rotation { rope, head_dim, axis }, map))
     }

@@ -3,11 +3,14 @@
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{Binary, DType, Family, Graph, Kind, Node, Op, ValueId};
+use crate::graph::{self, Binary, DType, Family, Graph, Kind, Node, Op, ValueId};
 use crate::kernels::{self, Epilogue};
 
 use super::{Assembled, Fusion, Group, Groups, Second};
 use crate::plan::ladder::Ladder;
+
+/// Columns of products that read a matrix and do little else.
+const FEW_COLUMNS: u64 = 8;
 
 /// Looks for groups, each node in at most one.
 pub(super) struct Search<'a> {
@@ -136,6 +139,9 @@ impl<'a> Search<'a> {
             let nodes = [&group.nodes[..], &[next]].concat();
             return self.fits(Group { rotation: Some(next), ..group.of(nodes) });
         }
+        if self.runs_beside(group, next) {
+            return None;
+        }
         let mut added = vec![next];
         for input in &graph.nodes[next].inputs {
             let value = &graph.values[input.value.index()];
@@ -158,6 +164,20 @@ impl<'a> Search<'a> {
             added.pop();
         }
         None
+    }
+
+    /// Whether a node joins a product of few columns with another one of the same columns. Both are soon done: side by side they take less
+    /// than one that waits for the other, and a dispatch joins them.
+    fn runs_beside(&self, group: &Group, next: usize) -> bool {
+        let nodes = &self.graph.nodes;
+        let root = &nodes[group.root];
+        let columns = |node: &Node| graph::rows(&self.graph.values[node.output.index()].shape);
+        let few = is_product(root) && columns(root) <= FEW_COLUMNS && !kernels::is_processor(self.limits);
+        let other = |maker: usize| {
+            let node = &nodes[maker];
+            !group.nodes.contains(&maker) && is_product(node) && node.inputs[1] == root.inputs[1]
+        };
+        few && nodes[next].inputs.iter().filter_map(|input| self.makers[input.value.index()]).any(other)
     }
 
     /// Whether an update can run behind a later node: nobody in between reads or changes what it writes, or changes what it reads.

@@ -245,28 +245,58 @@ fn windows_inside_a_group_become_maps() {
 /// Projection, pair, bias, heads split, rotation: one dispatch. Batches along the axis of positions are no positions.
 #[test]
 fn heads_are_rotated_where_they_are_computed() {
-    let graph = |batch: u32| {
+    let graph = |tokens: u32, batch: u32| {
         let mut g = Graph::new();
-        let (w, x) = ([8, 24, 1, 1], [8, 5 * batch, 1, 1]);
+        let (w, x) = ([8, 24, 1, 1], [8, tokens * batch, 1, 1]);
         let [w, x] = [("w", w), ("x", x)].map(|(name, shape)| g.external(name, DType::F32, shape));
         let bias = g.external("bias", DType::F32, [24, 1, 1, 1]);
-        let positions = g.external("positions", DType::I32, [5, 1, 1, 1]);
+        let positions = g.external("positions", DType::I32, [tokens, 1, 1, 1]);
         let operands = vec![g.whole(w), g.whole(x)];
         let y = g.node("y", Op::MulMat, operands).unwrap();
         let operands = vec![g.whole(y), g.whole(bias)];
         let biased = g.node("biased", ADD, operands).unwrap();
-        let heads = g.whole(biased).reshape([8, 3, 5, batch]).unwrap();
+        let heads = g.whole(biased).reshape([8, 3, tokens, batch]).unwrap();
         let rope = Rope::plain(RopeMode::Neox, 8, 512, 1e4);
         let operands = vec![heads, g.whole(positions)];
         let q = g.node("q", Op::Rope(rope), operands).unwrap();
         g.keep(q);
         g
     };
-    assert_eq!(places(&graph(1)), [["y", "biased", "q"]]);
-    assert_eq!(check(&graph(1), filled(&graph(1), &mut 4)), 2);
-    assert_eq!(places(&graph(2)), [vec!["y", "biased"], vec!["q"]]);
-    let elementwise = grouped(&graph(1), Fusion::Elementwise);
+    // A single token is one along any axis.
+    for (tokens, batch) in [(5, 1), (1, 1), (1, 2)] {
+        let graph = graph(tokens, batch);
+        assert_eq!(places(&graph), [["y", "biased", "q"]]);
+        assert_eq!(check(&graph, filled(&graph, &mut 4)), 2);
+    }
+    assert_eq!(places(&graph(5, 2)), [vec!["y", "biased"], vec!["q"]]);
+    let elementwise = grouped(&graph(5, 1), Fusion::Elementwise);
     assert_eq!(elementwise.at(1).unwrap().nodes, [0, 1]);
+}
+
+/// The two products of a gated unit: one waits for the other where they have many columns, few run side by side.
+#[test]
+fn products_of_few_columns_run_beside_each_other() {
+    let graph = |columns: u32| {
+        let mut g = Graph::new();
+        let w = [8, 24, 1, 1];
+        let [up, gate, x] = [("up", w), ("gate", w), ("x", [8, columns, 1, 1])]
+            .map(|(name, shape)| g.external(name, DType::F32, shape));
+        let [up, gate] = [up, gate].map(|w| {
+            let operands = vec![g.whole(w), g.whole(x)];
+            g.node(if w == up { "up" } else { "gate" }, Op::MulMat, operands).unwrap()
+        });
+        let operands = vec![g.whole(gate), g.whole(up)];
+        let joined = g.node("joined", MUL, operands).unwrap();
+        g.keep(joined);
+        g
+    };
+    let joins = |graph: &Graph, subgroup_size: u32| {
+        let limits = Limits { subgroup_size, ..Limits::for_tests() };
+        Groups::of(&Ladder::new(graph, PlanOptions::default()), &limits, Fusion::All).absorbs(1)
+    };
+    assert!(joins(&graph(9), 32));
+    assert!(!joins(&graph(8), 32));
+    assert!(joins(&graph(8), 8), "a processor runs one after the other");
 }
 
 /// A random graph of products, elementwise ops, windows, copies and updates.

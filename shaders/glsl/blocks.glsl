@@ -228,5 +228,5 @@ uint NAME(_block_quants)(uvec2 slot, uint q) {
 
 // Quad q of a block, given the scale of its part.
 vec4 NAME(_block_quad)(uvec2 slot, uint q, vec2 scale) {
-    return scale.x * operand_bytes_from(NAME(_block_quants)(slot, q), blocks_zero(NAME(_dtype))) + scale.y;
+    return scale.x * (operand_unsigned_bytes(NAME(_block_quants)(slot, q)) - blocks_zero(NAME(_dtype))) + scale.y;
 }

@@ -196,7 +196,7 @@ void NAME(_fill)(uint u, uint k4, uint c) {
                 if (NAME(_in_runs)()) {
                     vec2 scale = c < 4u ? NAME(_scales)[i] : NAME(_second_scales)[i];
                     uint quants = blocks_quants(NAME(_dtype), NAME(_open)[i][c % 4u], c / 4u, 0u);
-                    row[r] = scale.x * operand_bytes_from(quants, blocks_zero(NAME(_dtype))) + scale.y;
+                    row[r] = scale.x * (operand_unsigned_bytes(quants) - blocks_zero(NAME(_dtype))) + scale.y;
                     continue;
                 }
                 if (NAME(_in_blocks)()) {

@@ -59,21 +59,15 @@ const uint DTYPE_IQ4_XS = 37u;
 const uint DTYPE_TQ1_0 = 38u;
 const uint DTYPE_TQ2_0 = 39u;
 
-// Unsigned byte k of a word minus `zero`, k = 0..3 in the four components. GPUs convert integers at a quarter of their rate or
-// less: as the last bits of 2^23 they need no conversion.
-vec4 operand_bytes_from(uint word, float zero) {
-    uvec4 bytes = uvec4(word, word >> 8, word >> 16, word >> 24) & 0xFFu;
-    return uintBitsToFloat(bytes | 0x4B000000u) - (8388608.0 + zero);
-}
-
 // Signed byte k of a word, k = 0..3 in the four components.
 vec4 operand_bytes(uint word) {
-    return operand_bytes_from(word ^ 0x80808080u, 128.0);
+    return vec4(bitfieldExtract(int(word), 0, 8), bitfieldExtract(int(word), 8, 8), bitfieldExtract(int(word), 16, 8),
+                bitfieldExtract(int(word), 24, 8));
 }
 
-// Low nibbles of the four bytes of a word.
-vec4 operand_nibbles(uint word) {
-    return operand_bytes_from(word & 0x0F0F0F0Fu, 0.0);
+// Unsigned byte k of a word, likewise.
+vec4 operand_unsigned_bytes(uint word) {
+    return vec4(word & 0xFFu, (word >> 8) & 0xFFu, (word >> 16) & 0xFFu, word >> 24);
 }
 
 // Zeroes the components of quad c4 whose element is not below n.
@@ -280,7 +274,7 @@ vec4 NAME(_decode)(uvec4 texel, uint q, vec2 dm) {
         return dm.x * operand_bytes(texel[q % 4u]);
     }
     if (NAME(_dtype) == DTYPE_Q4_1) {
-        return dm.x * operand_nibbles(texel[q % 4u] >> (4u * (q / 4u))) + dm.y;
+        return dm.x * operand_unsigned_bytes(texel[q % 4u] >> (4u * (q / 4u)) & 0x0F0F0F0Fu) + dm.y;
     }
     return vec4(ivec4(texel));
 }

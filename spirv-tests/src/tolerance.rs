@@ -205,14 +205,16 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounde
     absolute[0] = magnitude(&inputs[0], dtype);
     absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
-    let largest = match rounded {
-        Some(Rounded::To(factors)) => f64::from(1 << bits(factors)),
-        // Those are parts of one.
-        Some(Rounded::Parts) => f64::from(1 << bits(MatrixType::F16)),
-        None => f64::INFINITY,
+    // Of one operand, and of the other: two parts hold integers of 21 bits, but not both times two.
+    let (largest, other) = match rounded {
+        Some(Rounded::To(factors)) => (bits(factors), bits(factors)),
+        Some(Rounded::Parts) => (21, bits(MatrixType::F16)),
+        None => (24, 24),
     };
-    let held = |array: &Array| integers(array) && array.data.iter().all(|x| x.abs() <= largest);
-    if inputs[..2].iter().all(held) && bound.data.iter().all(|&b| b < 1.0 / U) {
+    let held = |array: &Array, bits: u32| integers(array) && array.data.iter().all(|x| x.abs() <= f64::from(1 << bits));
+    let all_held = |a: &Array, b: &Array| held(a, largest) && held(b, other);
+    let [a, b] = [&inputs[0], &inputs[1]];
+    if (all_held(a, b) || all_held(b, a)) && bound.data.iter().all(|&b| b < 1.0 / U) {
         return out.map(|_| 0.0);
     }
     let terms = f64::from(k) + 2.0;

@@ -213,9 +213,29 @@ fn factors_of_f32_in_parts() {
         let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits)).expect("a plan");
         assert!(plan.steps.iter().any(|step| step.shader == "gemm_matrix_parted"), "{}", case.name);
     }
-    for (schedule, storage) in MATRICES.into_iter().zip(STORAGES.into_iter().cycle()) {
+    for (first, (schedule, storage)) in MATRICES.into_iter().zip(STORAGES.into_iter().cycle()).enumerate() {
+        let cases: Vec<Case> = cases.iter().skip(first).step_by(MATRICES.len()).cloned().collect();
         assert_cases(storage, &cases, schedule, "");
     }
+}
+
+/// Epilogues and both kinds of rotation of such products.
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn fused_factors_of_f32_in_parts() {
+    let device = device(STORAGES[0], MATRICES[0], "");
+    for (name, shader) in [
+        ("OUT_PROD k 7 m 17 n 33, bias", "gemm_matrix_parted_fused"),
+        ("Normal, 3 heads of 16, 17 tokens, rotated", "gemm_matrix_parted_rotated"),
+        ("Neox, 2 heads of 64, 9 tokens, bias stored, rotated back", "gemm_matrix_parted_rotated"),
+    ] {
+        let mut named = cases::fused().into_iter().filter(|case| case.name.contains(name));
+        let case = named.next().unwrap_or_else(|| panic!("no case {name}"));
+        let plan = case.plan(device.engine().limits(), device.options()).expect("a plan");
+        assert!(plan.steps.iter().any(|step| step.shader == shader), "{name}");
+        case.check(&device).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    device.assert_valid();
 }
 
 #[test]

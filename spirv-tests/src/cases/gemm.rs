@@ -80,8 +80,9 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Factors anywhere in the range of F32: magnitudes by rows and along k, rows that are all small or large, numbers that are not finite.
-fn range_of_f32() -> [Case; 4] {
+/// Factors anywhere in the range of F32: magnitudes by rows and along k, rows that are all small or large, numbers that are not finite, and
+/// some of 18 bits whose sums are exact.
+fn range_of_f32() -> [Case; 6] {
     let (k, m, n) = (70, 33, 17);
     let number = |row: u32, k: u32| f64::from((37 * row + 11 * k) % 101) / 50.0 - 1.013;
     let left = |row: u32, k: u32| {
@@ -106,6 +107,9 @@ fn range_of_f32() -> [Case; 4] {
     };
     let small = |row: u32, k: u32| 1e-30 * number(row, k);
     let large = |row: u32, k: u32| 1e30 * number(row + 5, k);
+    // Sums are below 70 * 2^17.
+    let wide = |row: u32, k: u32| f64::from((40_503 * row + 30_011 * k) % 262_139) - 131_069.0;
+    let narrow = |row: u32, k: u32| f64::from((row + 2 * k) % 3) - 1.0;
     type Numbers<'a> = &'a dyn Fn(u32, u32) -> f64;
     let case = |name: &str, op: Op, a: Numbers<'_>, b: Numbers<'_>| {
         let mut s = Setup::new();
@@ -124,6 +128,8 @@ fn range_of_f32() -> [Case; 4] {
         case("all magnitudes", Op::MulMat, &left, &right),
         case("all magnitudes", Op::OutProd, &left, &right),
         case("small by large", Op::OutProd, &small, &large),
+        case("wide integers", Op::MulMat, &wide, &narrow),
+        case("wide integers", Op::OutProd, &narrow, &wide),
         case("infinities", Op::MulMat, &odd, &odd_right),
     ]
 }

@@ -139,9 +139,9 @@ shared uvec4 pool[SHARED];
 #define QUERY_ROWS OWN
 #define SEEN_KEYS TILE
 #endif
-// Logarithm and D of the rows of queries at work.
-shared float logs[QUERY_ROWS];
-shared float means[QUERY_ROWS];
+// Logarithm and D of the rows of queries at work: quads, for units read from multiples of 16 bytes.
+shared vec4 logs[QUERY_ROWS / 4u];
+shared vec4 means[QUERY_ROWS / 4u];
 // Bits of the largest magnitudes: of own rows, of their D; and, in turns, of the tile at work, the one before and the one after.
 shared uint own_largest[2];
 shared uint largest[3];
@@ -319,9 +319,9 @@ void stage_own(uint first, out int exponent) {
             sum += uintBitsToFloat(pool[SCORES_AT + lane + i]);
         }
         float mean;
-        logs[row] = kept_log(first + row, mean);
+        logs[row / 4u][row % 4u] = kept_log(first + row, mean);
         mean = (sum.x + sum.y) + (sum.z + sum.w);
-        means[row] = mean;
+        means[row / 4u][row % 4u] = mean;
         atomicMax(own_largest[1], floatBitsToUint(abs(mean)));
     }
     exponent = clamp(-exponent_above(uintBitsToFloat(own_largest[0])), -100, 100);
@@ -385,9 +385,9 @@ ACCUMULATOR product(uint own_at, uint other_at, uint j) {
 
 // The same number for all of a row of queries.
 #ifdef KEYS
-#define LOAD_OF_ROWS(to, from, j) coopMatLoad(to, from, (j) * MATRIX_N, 0u, gl_CooperativeMatrixLayoutRowMajor)
+#define LOAD_OF_ROWS(to, from, j) coopMatLoad(to, from, (j) * MATRIX_N / 4u, 0u, gl_CooperativeMatrixLayoutRowMajor)
 #else
-#define LOAD_OF_ROWS(to, from, j) coopMatLoad(to, from, gl_SubgroupID * MATRIX_M, 0u, gl_CooperativeMatrixLayoutColumnMajor)
+#define LOAD_OF_ROWS(to, from, j) coopMatLoad(to, from, gl_SubgroupID * MATRIX_M / 4u, 0u, gl_CooperativeMatrixLayoutColumnMajor)
 #endif
 
 ACCUMULATOR sums[COLUMNS];
@@ -526,8 +526,8 @@ void main() {
             int next_dy = min(of_dy, clamp(-exponent_above(of_other), -100, 100));
             float factor_other = power(next_dy);
             if (lane < TILE) {
-                logs[lane] = open_log;
-                means[lane] = open_mean;
+                logs[lane / 4u][lane % 4u] = open_log;
+                means[lane / 4u][lane % 4u] = open_mean;
             }
 #else
             float mean_most = uintBitsToFloat(own_largest[1]);
@@ -640,7 +640,7 @@ void main() {
         uint behind = log_head(head, Q_n2, D_n0 / 4u);
         if (D_covers(c, behind, r / HEADS, gl_WorkGroupID.z)) {
             bool there = inside && r / HEADS < Q_n1;
-            vec4 kept = vec4(there ? logs[own] : 0.0, there ? means[own] : 0.0, 0.0, 0.0);
+            vec4 kept = vec4(there ? logs[own / 4u][own % 4u] : 0.0, there ? means[own / 4u][own % 4u] : 0.0, 0.0, 0.0);
             D_store4(c, behind, r / HEADS, gl_WorkGroupID.z, kept);
         }
     }

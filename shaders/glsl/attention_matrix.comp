@@ -129,6 +129,7 @@ uint batch_v;
 uint segment_first;
 
 #define SEEN_KEYS TILE
+#define SEEN_EACH
 #include "attention_seen.glsl"
 
 uvec3 query_place(uint r) {

@@ -1,6 +1,7 @@
 // Which tiles of pairs see each other: of SEGMENT tiles at a time, before the first of them is fetched. Include after operand.glsl of Q, K
 // and, with MASK, M, and
 //     #define SEEN_KEYS           keys of a tile, 4 times a power of two
+//     #define SEEN_EACH           also tells keys that no row of the segment sees (seen_keys), where tiles go along keys
 // With KEYS tiles go along rows of queries and all have the same keys, else along keys and all have the same rows.
 
 const uint SEGMENT = 32u;
@@ -19,7 +20,7 @@ const uint LOOKS = 8u;
 // Of this segment and the one before.
 shared uint seen_some[2];
 shared uint seen_mixed[2];
-#ifndef KEYS
+#ifdef SEEN_EACH
 // A bit for every key of the segment's tiles that a row sees.
 shared uint seen_keys[SEGMENT * (SEEN_KEYS + 31u) / 32u];
 #endif
@@ -34,7 +35,7 @@ Seen look(uint segment, uint count, uint first_row, uint rows, uint first_key) {
         seen_some[which] = 0u;
         seen_mixed[which] = 0u;
     }
-#ifndef KEYS
+#ifdef SEEN_EACH
     for (uint i = lane; i < SEGMENT * (SEEN_KEYS + 31u) / 32u; i += gl_WorkGroupSize.x) {
         seen_keys[i] = 0u;
     }
@@ -88,11 +89,13 @@ Seen look(uint segment, uint count, uint first_row, uint rows, uint first_key) {
         }
         [[unroll]] for (uint u = 0u; u < LOOKS; u++) {
             uint bit = 1u << (t + u);
-#ifndef KEYS
+#ifdef SEEN_EACH
             if (some[u] != 0u) {
                 uint at = (t + u) * SEEN_KEYS + 4u * quad;
                 atomicOr(seen_keys[at / 32u], some[u] << (at % 32u));
             }
+#endif
+#ifndef KEYS
             // Keys that are not there are hidden like others.
             mixed[u] = mixed[u] || (t + u < count && first_key + (t + u + 1u) * SEEN_KEYS > K_n1);
 #endif

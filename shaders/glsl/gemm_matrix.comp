@@ -10,7 +10,8 @@
 #endif
 
 // The product of gemm.comp by the device's matrix units: F16, or with BF16 that type, sums in F32. The workgroup's tiles of both
-// operands pass through shared memory, decoded and rounded once. A subgroup holds TILE_M by TILE_N matrices of sums.
+// operands pass through shared memory, decoded and rounded once. A subgroup holds TILE_M by TILE_N matrices of sums. With PARTED both operands
+// are F32 and not rounded but taken apart (gemm_parts.glsl): three products for one, and what the units do not compute is summed in the epilogue.
 
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
@@ -66,6 +67,9 @@ coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> ac
 shared uvec4 tiles[SHARED];
 
 #include "gemm_band.glsl"
+#ifdef PARTED
+#include "gemm_parts.glsl"
+#endif
 
 #define LEFT A
 #define RIGHT B
@@ -78,6 +82,18 @@ shared uvec4 tiles[SHARED];
 #define PRODUCT_AXIS REDUCE_2
 #include "gemm_units.glsl"
 #endif
+
+// Four sums as the units left them, as what they are.
+vec4 finished(vec4 v, uint c4, uint n, uint part) {
+#ifdef PARTED
+    if (max(parts_tops.x, parts_tops.y) == PARTS_INFINITE) {
+        return A_sums(4u * c4, n, part, PARTS);
+    }
+    return parts_sum(v);
+#else
+    return v;
+#endif
+}
 
 void main() {
     uvec2 tile = banded_tile();
@@ -135,11 +151,14 @@ void main() {
 #ifdef ROTATE
             q = NEOX ? q / HALF_HEAD * 2u * HALF_HEAD + q % HALF_HEAD : q;
 #endif
-            vec4 v = uintBitsToFloat(tiles[c * column + q]);
             uint c4 = first_m / 4u + q;
             uint n = first_n + (c / MATRIX_N * TILE_N + j) * MATRIX_N + c % MATRIX_N;
+            vec4 v = finished(uintBitsToFloat(tiles[c * column + q]), c4, n, part);
 #if defined(ROTATE)
-            vec4 second = NEOX ? uintBitsToFloat(tiles[c * column + q + HALF_HEAD]) : v;
+            vec4 second = v;
+            if (NEOX) {
+                second = finished(uintBitsToFloat(tiles[c * column + q + HALF_HEAD]), c4 + HALF_HEAD, n, part);
+            }
             epilogue_store_rotated(c4, n, i2, d3, v, second);
 #elif defined(FUSED)
             STORE4(c4, n, i2, d3, v);

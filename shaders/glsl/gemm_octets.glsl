@@ -6,7 +6,8 @@
 //     #define PLAIN               the operand is never in blocks
 // which are undefined again at the end.
 //
-// A load is the octets of one texel, or one octet of two texels; of blocks it is the two that share a scale.
+// A load is the octets of one texel, or one octet of two texels; of blocks it is the two that share a scale. With PARTED, of operands of F32,
+// an octet is laid down in two parts (gemm_parts.glsl).
 //
 // A row of the tile is an index of the axis that texels do not run along, of m (n) or of k. Four of them are neighbours in an R-Tile,
 // so that neighbouring invocations take these first, then the octets of a row. Rows lie one texel apart: neighbours that read the same
@@ -123,8 +124,14 @@ void NAME(_open)(uint k) {
         if (NAME(_way)() == SCATTERED) {
             uint o = NAME(_first) + 8u * octet;
             uint kk = min(k + row, NAME(_k) - 1u);
-            NAME(_texels_open)[to].xy = octets_round(NAME(_gather)(o, kk, NAME(_i2), NAME(_i3)));
-            NAME(_texels_open)[to].zw = octets_round(NAME(_gather)(o + 4u, kk, NAME(_i2), NAME(_i3)));
+            vec4 low = NAME(_gather)(o, kk, NAME(_i2), NAME(_i3));
+            vec4 high = NAME(_gather)(o + 4u, kk, NAME(_i2), NAME(_i3));
+#ifdef PARTED
+            NAME(_texels_open)[to] = floatBitsToUint(low);
+            NAME(_texels_open)[to + 1u] = floatBitsToUint(high);
+#else
+            NAME(_texels_open)[to] = uvec4(octets_round(low), octets_round(high));
+#endif
             continue;
         }
         // Row of the operand, and octet of it.
@@ -154,6 +161,32 @@ void NAME(_open)(uint k) {
     }
 }
 
+#ifdef PARTED
+
+// The exponent of the greatest number that is open.
+uint NAME(_exponent_open)() {
+    uint most = 0u;
+    [[unroll]] for (uint l = 0u; l < LOADS; l++) {
+        uint row, octet;
+        if (NAME(_item)(l, row, octet)) {
+            most = max(most, parts_exponent(NAME(_texels_open)[2u * l], NAME(_texels_open)[2u * l + 1u]));
+        }
+    }
+    return most;
+}
+
+// Takes halves of the octet that is open at `from`, which leave the rest open.
+uvec4 NAME(_part)(uint from) {
+    vec4 low = uintBitsToFloat(NAME(_texels_open)[from]);
+    vec4 high = uintBitsToFloat(NAME(_texels_open)[from + 1u]);
+    uvec4 part = uvec4(parts_take(low), parts_take(high));
+    NAME(_texels_open)[from] = floatBitsToUint(low);
+    NAME(_texels_open)[from + 1u] = floatBitsToUint(high);
+    return part;
+}
+
+#else
+
 // Octet u of the load that is open at `from`, as matrix units take it; `number` is that of the octet along its axis.
 uvec4 NAME(_rounded)(uint from, uint u, uint number) {
 #ifdef BF16
@@ -173,23 +206,45 @@ uvec4 NAME(_rounded)(uint from, uint u, uint number) {
     return uvec4(octets_round(NAME(_decode)(texel, quad, scale)), octets_round(NAME(_decode)(texel, quad + 1u, scale)));
 }
 
+#endif
+
 // Lays what is open down in shared memory from texel `first` on, as the tile that starts at k. What lies beyond K becomes zero.
+#ifdef PARTED
+// Times a factor, in two parts: the second lies behind all rows of the first.
+void NAME(_close)(uint k, uint first, float factor) {
+#else
 void NAME(_close)(uint k, uint first) {
+#endif
     const bool ragged = NAME(_k) % EXTENT_K != 0u;
     [[unroll]] for (uint l = 0u; l < LOADS; l++) {
         uint row, octet;
         if (!NAME(_item)(l, row, octet)) {
             continue;
         }
-        [[unroll]] for (uint u = 0u; u < NAME(_together)(); u++) {
+#ifdef PARTED
+        const uint pieces = 2u;
+        [[unroll]] for (uint t = 0u; t < 2u; t++) {
+            NAME(_texels_open)[2u * l + t] = floatBitsToUint(factor * uintBitsToFloat(NAME(_texels_open)[2u * l + t]));
+        }
+#else
+        const uint pieces = NAME(_together)();
+#endif
+        [[unroll]] for (uint u = 0u; u < pieces; u++) {
+#ifdef PARTED
+            uint number = (NAME(_by_k)() ? k : NAME(_first)) / 8u + octet;
+            uint at = first + u * NAME(_rows)() * NAME(_stride)() + row * NAME(_stride)() + octet;
+            uvec4 value = NAME(_part)(2u * l);
+#else
             uint number = (NAME(_by_k)() ? k : NAME(_first)) / 8u + octet + u;
+            uint at = first + row * NAME(_stride)() + octet + u;
             uvec4 value = NAME(_rounded)(2u * l, u, number);
+#endif
             if (ragged) {
                 uint from = NAME(_by_k)() ? 8u * number : k + row;
                 uint inside = NAME(_k) - min(from, NAME(_k));
                 value = octets_first(value, NAME(_by_k)() ? inside : 8u * inside);
             }
-            tiles[first + row * NAME(_stride)() + octet + u] = value;
+            tiles[at] = value;
         }
     }
 }

@@ -1,15 +1,22 @@
 // Operands of a product, or of two, and what is done with the result. Include where neither has been declared; gives A, B, D and
-// the epilogue's STORE4 or epilogue_store_rotated, with PAIR also A2 and B2.
+// the epilogue's STORE4 or epilogue_store_rotated, with PAIR also A2 and B2. With PARTED A and B are F32 in any case.
 
 #define OPERAND A
 #define SLOT 0
 #define ACCESS READ
+#ifdef PARTED
+#define DTYPE DTYPE_F32
+#else
 #define ENCODED
+#endif
 #include "operand.glsl"
 
 #define OPERAND B
 #define SLOT 1
 #define ACCESS READ
+#ifdef PARTED
+#define DTYPE DTYPE_F32
+#endif
 #include "operand.glsl"
 
 #ifdef PAIR

@@ -16,13 +16,22 @@ pub trait Device {
     fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String>;
 }
 
+/// What matrix units are given of the factors of products, the finest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rounded {
+    /// Factors of F32 in two parts of F16.
+    Parts,
+    /// Factors rounded to that type.
+    To(MatrixType),
+}
+
 /// What a run left.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Host bytes of the values asked for.
     pub bytes: Vec<Vec<u8>>,
-    /// What products rounded their factors to for matrix units, if any of them did; of several types the coarsest.
-    pub rounded: Option<MatrixType>,
+    /// What products rounded their factors to for matrix units, if any of them did; of several the coarsest.
+    pub rounded: Option<Rounded>,
 }
 
 /// A case that does not agree with its oracle.

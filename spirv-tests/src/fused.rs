@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fblayout::device::{Limits, MatrixType};
+use fblayout::device::Limits;
 use fblayout::graph::{self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, Shape, ValueId, decode, eval};
 use fblayout::kernels::{
     self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Rotation, SecondProduct, Source, StorageKind,
@@ -11,7 +11,7 @@ use fblayout::plan::{Home, Owner, Plan, PlanOptions, Report, Slot, Step, TEXEL_B
 
 use crate::check::compare;
 use crate::reference::contents;
-use crate::{Failure, Fill, Outcome, Setup, VulkanDevice, tolerance};
+use crate::{Failure, Fill, Outcome, Rounded, Setup, VulkanDevice, tolerance};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
 
@@ -282,7 +282,7 @@ impl FusedCase {
     }
 
     /// How far each computed value may be from the oracle.
-    fn bounds(&self, expected: &Contents, rounded: Option<MatrixType>) -> Contents {
+    fn bounds(&self, expected: &Contents, rounded: Option<Rounded>) -> Contents {
         let mut bounds = Contents::new();
         for node in &self.graph.nodes {
             let own = self.own_bound(node, expected, rounded);
@@ -296,7 +296,7 @@ impl FusedCase {
     }
 
     /// The error of a node on exact operands.
-    fn own_bound(&self, node: &Node, expected: &Contents, rounded: Option<MatrixType>) -> Array {
+    fn own_bound(&self, node: &Node, expected: &Contents, rounded: Option<Rounded>) -> Array {
         let inputs = node.shown(expected);
         let dtypes = node.inputs.iter().map(|i| i.value).chain([node.output]);
         let dtypes: Vec<DType> = dtypes.map(|id| self.graph.values[id.index()].dtype).collect();
@@ -305,7 +305,7 @@ impl FusedCase {
 
     /// Two products in one accumulator are one sum of `k + k2` products, a factor on some: `(k + k2 + 4) U` relative to the sum of all
     /// magnitudes, of which a product's own bound has `(k + 2) U` relative to its own. The steps after them come again.
-    fn join_products(&self, expected: &Contents, rounded: Option<MatrixType>, bounds: &mut Contents) {
+    fn join_products(&self, expected: &Contents, rounded: Option<Rounded>, bounds: &mut Contents) {
         let (nodes, scale) = (&self.graph.nodes, self.fused.second.map_or(0.0, |s| f64::from(s.scale)));
         let k = |node: &Node| f64::from(node.inputs[1].shape[usize::from(node.op == Op::OutProd)]);
         let (first, second) = (&nodes[0], &nodes[1]);

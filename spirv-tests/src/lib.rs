@@ -19,7 +19,7 @@ mod vulkan;
 
 pub use adjoint::{Adjoint, adjoints};
 pub use case::{Case, Setup};
-pub use check::{Device, Failure, Outcome, check, check_all};
+pub use check::{Device, Failure, Outcome, Rounded, check, check_all};
 pub use counted::{Count, Counted, CountedDevice, CountedRun, CountingDevice};
 pub use fill::Fill;
 pub use fused::{FusedCase, FusedSetup};

@@ -6,7 +6,7 @@ use fblayout::graph::{Array, Binary, Contents, DType, Desc, Graph, Node, Op, Ope
 
 use crate::fill::Random;
 use crate::reference::contents;
-use crate::{Fill, tolerance};
+use crate::{Fill, Rounded, tolerance};
 
 /// A graph, its data, and what it must leave.
 pub struct ExactProgram {
@@ -51,10 +51,13 @@ impl ExactProgram {
 fn exact(graph: &Graph, node: &Node, inputs: &[Array], after: &Contents) -> bool {
     let ids = node.inputs.iter().map(|i| i.value).chain([node.output]);
     let dtypes: Vec<DType> = ids.map(|id| graph.values[id.index()].dtype).collect();
-    // Matrix units multiply weights that are not F32.
-    let factors = if node.op == Op::OutProd { MatrixType::Bf16 } else { MatrixType::F16 };
-    let rounded = (dtypes[0] != DType::F32).then_some(factors);
-    let bounds = tolerance(&node.op, inputs, &dtypes, &[after[&node.output].clone()], rounded);
+    // Matrix units may multiply any of them.
+    let rounded = match (dtypes[0], &node.op) {
+        (DType::F32, _) => Rounded::Parts,
+        (_, Op::OutProd) => Rounded::To(MatrixType::Bf16),
+        _ => Rounded::To(MatrixType::F16),
+    };
+    let bounds = tolerance(&node.op, inputs, &dtypes, &[after[&node.output].clone()], Some(rounded));
     bounds.iter().all(|b| b.data.iter().all(|&b| b == 0.0))
 }
 

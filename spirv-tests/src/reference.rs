@@ -3,12 +3,12 @@
 use fblayout::device::MatrixType;
 use fblayout::graph::{Array, Contents, DType, Family, Graph, Kind, Node, Op, ValueId, decode, encode, oracle};
 
-use crate::{Device, Outcome};
+use crate::{Device, Outcome, Rounded};
 
 /// Answers with the oracle's result rounded to the output's dtype, after an optional spoiling.
 pub struct Reference {
     spoil: fn(&mut Array),
-    rounded: Option<MatrixType>,
+    rounded: Option<Rounded>,
 }
 
 impl Reference {
@@ -22,14 +22,14 @@ impl Reference {
         Self { spoil, rounded: None }
     }
 
-    /// A device whose products are all by matrix units of this type, which get their factors as far off as they may: F16 cut, BF16
-    /// rounded to nearest.
-    pub fn rounding(factors: MatrixType) -> Self {
-        Self { rounded: Some(factors), ..Self::faithful() }
+    /// A device whose products are all by matrix units, which get their factors as far off as they may: F16 cut, BF16 rounded to nearest,
+    /// parts cut.
+    pub fn rounding(rounded: Rounded) -> Self {
+        Self { rounded: Some(rounded), ..Self::faithful() }
     }
 
     /// Runs a node; what it rounded factors to.
-    fn step(&self, node: &Node, graph: &Graph, contents: &mut Contents) -> Option<MatrixType> {
+    fn step(&self, node: &Node, graph: &Graph, contents: &mut Contents) -> Option<Rounded> {
         let count = node.inputs.len();
         // Masks, sinks and what an attention leaves for its gradients are no factors; `dy y` is summed as it is.
         let is_factor: fn(usize, usize) -> bool = match node.op {
@@ -54,10 +54,12 @@ impl Reference {
 }
 
 /// A factor as a matrix unit gets it.
-fn rounded(factors: MatrixType, x: f64) -> f64 {
-    let dtype = match factors {
-        MatrixType::F16 => DType::F16,
-        MatrixType::Bf16 => DType::BF16,
+fn rounded(factors: Rounded, x: f64) -> f64 {
+    let (factors, dtype) = match factors {
+        // 22 of 24 bits.
+        Rounded::Parts => return f64::from(f32::from_bits((x as f32).to_bits() & !3)),
+        Rounded::To(MatrixType::F16) => (MatrixType::F16, DType::F16),
+        Rounded::To(MatrixType::Bf16) => (MatrixType::Bf16, DType::BF16),
     };
     let held = |bytes: &[u8]| decode(dtype, bytes).expect("two bytes")[0];
     let mut bytes = encode(dtype, &[x as f32]).expect("plain types have blocks of one");

@@ -19,6 +19,7 @@ mod windows;
 use fblayout::device::MatrixType;
 use fblayout::graph::{Array, Binary, DType, Op, Rope, Unary, oracle, rope_frequencies, rope_pairs};
 
+use crate::Rounded;
 use soft_max::soft_max;
 
 const U: f64 = 1.0 / (1 << 24) as f64;
@@ -71,22 +72,27 @@ fn chain(n: usize) -> f64 {
 
 /// Tolerances of the op's written values. `dtypes` are those of the operands and of the output.
 ///
-/// Products may have `rounded` their factors to what matrix units multiply.
+/// Products may have `rounded` their factors for matrix units.
 pub fn tolerance(
     op: &Op,
     inputs: &[Array],
     dtypes: &[DType],
     outputs: &[Array],
-    rounded: Option<MatrixType>,
+    rounded: Option<Rounded>,
 ) -> Vec<Array> {
     let [out, ..] = outputs else { return Vec::new() };
+    // Attention takes no factors apart.
+    let to = match rounded {
+        Some(Rounded::To(factors)) => Some(factors),
+        Some(Rounded::Parts) | None => None,
+    };
     let one = match op {
         Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0], rounded),
         Op::OutProd => products(op, inputs, dtypes[0], out, inputs[0].shape[1], rounded),
         Op::MulMatId => products(op, inputs, dtypes[0], out, inputs[0].shape[0], None),
-        Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out, rounded),
-        Op::FlashAttnBackQ(attention) => attention_back::queries(attention, inputs, out, rounded),
-        Op::FlashAttnBackKv(attention) => attention_back::keys_values(attention, inputs, out, rounded),
+        Op::FlashAttn(attention) => attention::flash_attn(attention, inputs, dtypes, out, to),
+        Op::FlashAttnBackQ(attention) => attention_back::queries(attention, inputs, out, to),
+        Op::FlashAttnBackKv(attention) => attention_back::keys_values(attention, inputs, out, to),
         Op::Binary(kind) => binary(*kind, inputs, out),
         &Op::Scale { scale, bias } => {
             inputs[0].map(|x| 2.0 * U * ((x * f64::from(scale)).abs() + f64::from(bias).abs()))
@@ -189,19 +195,40 @@ fn integers(array: &Array) -> bool {
 /// as long as the magnitudes stay below 2^24, and the factors are what matrix units can hold.
 ///
 /// Matrix units round factors that are not of their type, and add as they like: four times `U`, and what rounding adds to magnitudes.
-fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounded: Option<MatrixType>) -> Array {
+///
+/// Of factors in parts, the first part is the nearest number of 11 bits and leaves at most 2^-11 of the factor; the second leaves at most
+/// 2^-10 of that, or 2^-24 each where a part, next to a greatest number of at least 2^14, is no normal number of F16: 2^-21 of the factor and
+/// 2^-37 of the greatest. The product of the second parts, which is left out, is at most 2^-22 of the product. Of a
+/// greatest number that is below the least power of two, 2^-112, steps are those of F32.
+fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounded: Option<Rounded>) -> Array {
     let mut absolute = inputs.to_vec();
     absolute[0] = magnitude(&inputs[0], dtype);
     absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
-    let largest = rounded.map_or(f64::INFINITY, |factors| f64::from(1 << bits(factors)));
-    let held = |array: &Array| integers(array) && array.data.iter().all(|x| x.abs() <= largest);
-    if inputs[..2].iter().all(held) && bound.data.iter().all(|&b| b < 1.0 / U) {
+    // Of one operand, and of the other: two parts hold integers of 21 bits, but not both times two.
+    let (largest, other) = match rounded {
+        Some(Rounded::To(factors)) => (bits(factors), bits(factors)),
+        Some(Rounded::Parts) => (21, bits(MatrixType::F16)),
+        None => (24, 24),
+    };
+    let held = |array: &Array, bits: u32| integers(array) && array.data.iter().all(|x| x.abs() <= f64::from(1 << bits));
+    let all_held = |a: &Array, b: &Array| held(a, largest) && held(b, other);
+    let [a, b] = [&inputs[0], &inputs[1]];
+    if (all_held(a, b) || all_held(b, a)) && bound.data.iter().all(|&b| b < 1.0 / U) {
         return out.map(|_| 0.0);
     }
     let terms = f64::from(k) + 2.0;
-    let Some(factors) = rounded else {
-        return bound.map(|b| terms * U * b + FLUSH * f64::from(k));
+    let factors = match rounded {
+        Some(Rounded::To(factors)) => factors,
+        Some(Rounded::Parts) => {
+            for factor in &mut absolute[..2] {
+                let greatest = factor.data.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
+                *factor = factor.map(|x| x * (1.0 + 8.0 * U) + U / f64::from(1 << 13) * greatest + FLUSH);
+            }
+            let most = oracle(op, &absolute, out.shape).remove(0);
+            return most.zip(&bound, |most, b| most - b + (4.0 * terms + 4.0) * U * b + FLUSH * f64::from(k));
+        }
+        None => return bound.map(|b| terms * U * b + FLUSH * f64::from(k)),
     };
     let least = if factors == MatrixType::F16 { HALF_STEP } else { FLUSH };
     let grown = |array: &Array| array.map(|x| x * (1.0 + relative_error(factors)) + least);

@@ -7,7 +7,7 @@ use fblayout::engine::{AttentionChoice, Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{Graph, ValueId};
 use fblayout::plan::{HeadChoice, Plan, PlanOptions, Selector, StorageChoice};
 
-use crate::{Device, Outcome};
+use crate::{Device, Outcome, Rounded};
 
 /// The storages that every case runs in.
 pub const STORAGES: [StorageChoice; 2] = [StorageChoice::Buffer, StorageChoice::Image];
@@ -138,7 +138,7 @@ impl VulkanDevice {
             self.engine.read(tensor).map_err(text)
         };
         let shaders = program.plan().steps.iter().map(|step| step.shader);
-        let rounded = shaders.filter_map(matrix_type).max();
+        let rounded = shaders.filter_map(rounding).max();
         Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()?, rounded })
     }
 }
@@ -150,10 +150,13 @@ impl Device for VulkanDevice {
 }
 
 /// What a shader rounds the factors of products to.
-fn matrix_type(shader: &str) -> Option<MatrixType> {
+fn rounding(shader: &str) -> Option<Rounded> {
     if shader.starts_with("attention_matrix") || shader.starts_with("attention_back_matrix") {
-        return Some(MatrixType::F16);
+        return Some(Rounded::To(MatrixType::F16));
     }
-    let rest = shader.strip_prefix("gemm_matrix")?;
-    Some(if rest.starts_with("_bf16") { MatrixType::Bf16 } else { MatrixType::F16 })
+    Some(match shader.strip_prefix("gemm_matrix")? {
+        rest if rest.starts_with("_parted") => Rounded::Parts,
+        rest if rest.starts_with("_bf16") => Rounded::To(MatrixType::Bf16),
+        _ => Rounded::To(MatrixType::F16),
+    })
 }

@@ -48,6 +48,7 @@ fn tells(case: &Case) -> bool {
         "Q4_1 heads",
         "lanes along",
         "long k",
+        "range of F32",
     ];
     !case.name.contains("tokens") && tells.iter().any(|part| case.name.contains(part))
 }
@@ -180,13 +181,14 @@ fn fused_in_every_schedule() {
     }
 }
 
-/// Matrices of sums: the tile that shapes choose, one of a single subgroup and buffer, one that is wide along n and long along k.
+/// Matrices of sums: the tile that shapes choose, one of a single subgroup and buffer, one that is wide along n, of two buffers. Factors of F32
+/// are in parts.
 const MATRICES: [&str; 3] = [
     r#"{"schedule": "matrix"}"#,
     r#"{"schedule": "matrix", "matrices":
         {"tile_m": 1, "tile_n": 1, "lanes_m": 1, "lanes_n": 1, "quads_k": 4, "buffers": 1}}"#,
     r#"{"schedule": "matrix", "matrices":
-        {"tile_m": 2, "tile_n": 4, "lanes_m": 1, "lanes_n": 2, "quads_k": 16}}"#,
+        {"tile_m": 2, "tile_n": 4, "lanes_m": 1, "lanes_n": 2, "quads_k": 8}}"#,
 ];
 
 #[test]
@@ -195,6 +197,45 @@ fn matrix_units() {
     for (first, schedule) in MATRICES.into_iter().enumerate() {
         assert_products(first, 3, schedule, "");
     }
+}
+
+/// Every way that factors of F32 are read, and what their exponents may be.
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn factors_of_f32_in_parts() {
+    let tells = |case: &Case| {
+        ["range of F32", "k 33 m 17 n 9,", "shared heads"].iter().any(|part| case.name.contains(part))
+            && case.dtypes()[0] == DType::F32
+    };
+    let cases: Vec<Case> = products().into_iter().filter(tells).collect();
+    let limits = device(STORAGES[0], MATRICES[0], "").engine().limits().clone();
+    for case in &cases {
+        let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits)).expect("a plan");
+        assert!(plan.steps.iter().any(|step| step.shader == "gemm_matrix_parted"), "{}", case.name);
+    }
+    for (first, (schedule, storage)) in MATRICES.into_iter().zip(STORAGES.into_iter().cycle()).enumerate() {
+        let cases: Vec<Case> = cases.iter().skip(first).step_by(MATRICES.len()).cloned().collect();
+        assert_cases(storage, &cases, schedule, "");
+    }
+}
+
+/// Epilogues and both kinds of rotation of such products.
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn fused_factors_of_f32_in_parts() {
+    let device = device(STORAGES[0], MATRICES[0], "");
+    for (name, shader) in [
+        ("OUT_PROD k 7 m 17 n 33, bias", "gemm_matrix_parted_fused"),
+        ("Normal, 3 heads of 16, 17 tokens, rotated", "gemm_matrix_parted_rotated"),
+        ("Neox, 2 heads of 64, 9 tokens, bias stored, rotated back", "gemm_matrix_parted_rotated"),
+    ] {
+        let mut named = cases::fused().into_iter().filter(|case| case.name.contains(name));
+        let case = named.next().unwrap_or_else(|| panic!("no case {name}"));
+        let plan = case.plan(device.engine().limits(), device.options()).expect("a plan");
+        assert!(plan.steps.iter().any(|step| step.shader == shader), "{name}");
+        case.check(&device).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+    device.assert_valid();
 }
 
 #[test]

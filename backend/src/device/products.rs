@@ -43,8 +43,9 @@ pub enum ProductSchedule {
     Staged,
     /// The invocations of a workgroup go over k together, for few sums.
     Across,
-    /// Workgroups bring tiles to shared memory as matrix units take them: rounded to 16 bits, sums in f32. Asked for, products of
-    /// F32 have it too, and gradients in F16 where there are no units of BF16.
+    /// Workgroups bring tiles to shared memory as matrix units take them: rounded to 16 bits, or two factors of F32 in parts of 16 bits;
+    /// sums in f32. Asked for, gradients are rounded to F16 where there are no units of BF16, and so are factors of F32 where
+    /// there are two products.
     Matrix,
 }
 
@@ -176,20 +177,20 @@ impl MatrixTile {
         unit.subgroup * self.lanes_m * self.lanes_n
     }
 
-    /// Texels of shared memory: tiles of 16 bits an element, a texel more for every row of them, whichever way rows run; or
-    /// one matrix of f32 of every subgroup's row, a texel more for every column.
-    pub fn shared_texels(&self, matrix: [u32; 2]) -> u32 {
+    /// Texels of shared memory: tiles of 16 bits an element, or of each of its parts, a texel more for every row of them, whichever way
+    /// rows run; or one matrix of f32 of every subgroup's row, a texel more for every column.
+    pub fn shared_texels(&self, matrix: [u32; 2], parts: u32) -> u32 {
         let [m, n] = self.extents(matrix);
         let k = 4 * self.quads_k;
-        let tiles = self.buffers * ((m + n) * k / 8 + m.max(k) + n.max(k));
+        let tiles = self.buffers * parts * ((m + n) * k / 8 + m.max(k) + n.max(k));
         let sums = (m / 4 + 1) * matrix[1] * self.lanes_n;
         tiles.max(sums)
     }
 
-    /// Whether a device has room for it, and the unit divides it.
-    pub fn fits(&self, unit: &MatrixUnit, limits: &Limits) -> bool {
+    /// Whether a device has room for it, with elements in so many parts, and the unit divides it.
+    pub fn fits(&self, unit: &MatrixUnit, parts: u32, limits: &Limits) -> bool {
         let most = unit.max_invocations.min(limits.largest_group());
-        let shared = 16 * u64::from(self.shared_texels([unit.m, unit.n]));
+        let shared = 16 * u64::from(self.shared_texels([unit.m, unit.n], parts));
         let whole = [unit.m, unit.n, unit.k].iter().all(|n| n % 8 == 0) && (4 * self.quads_k).is_multiple_of(unit.k);
         whole && self.invocations(unit) <= most && shared <= limits.max_shared_memory.into()
     }

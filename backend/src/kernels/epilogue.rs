@@ -108,13 +108,14 @@ const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u
     Variant { plain, rotated: true, name, others, extras }
 }
 
-const VARIANTS: [Variant; 32] = [
+const VARIANTS: [Variant; 34] = [
     variant("binary", "binary_fused", 3),
     variant("gemm", "gemm_fused", 3),
     variant("gemm_matrix", "gemm_matrix_fused", 3),
     variant("gemm_matrix_bf16", "gemm_matrix_bf16_fused", 3),
     variant("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair", 5),
     variant("gemm_matrix_pair", "gemm_matrix_pair", 5),
+    variant("gemm_matrix_parted", "gemm_matrix_parted_fused", 3),
     variant("gemm_pair", "gemm_pair", 5),
     variant("gemm_staged", "gemm_staged_fused", 3),
     variant("gemm_staged_pair", "gemm_staged_pair", 5),
@@ -135,6 +136,7 @@ const VARIANTS: [Variant; 32] = [
     rotated("gemm_matrix_bf16", "gemm_matrix_bf16_rotated", 5, 3),
     rotated("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair_rotated", 7, 1),
     rotated("gemm_matrix_pair", "gemm_matrix_pair_rotated", 7, 1),
+    rotated("gemm_matrix_parted", "gemm_matrix_parted_rotated", 5, 3),
     rotated("gemm_pair", "gemm_pair_rotated", 7, 1),
     rotated("gemm_staged", "gemm_staged_rotated", 5, 3),
     rotated("gemm_staged_pair", "gemm_staged_pair_rotated", 7, 1),

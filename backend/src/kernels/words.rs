@@ -39,8 +39,11 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     }
     if let Some(stage) = stage {
         words += &format!(", from {} tiles of {} in shared memory", stage.buffers, 4 * stage.quads_k);
-        if let Some(Unit { factors, shape: [m, n, k], .. }) = stage.unit {
+        if let Some(Unit { factors, pieces, shape: [m, n, k], .. }) = stage.unit {
             words += &format!(", by matrix units of {m} x {n} x {k} {factors:?}");
+            if pieces > 1 {
+                words += &format!(" in {pieces} parts");
+            }
         }
     }
     if step_n > 1 {

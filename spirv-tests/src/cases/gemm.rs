@@ -76,7 +76,62 @@ pub fn cases() -> Vec<Case> {
     cases.extend(lanes_on_a_batch_axis());
     cases.extend(large());
     cases.extend(beyond_halves());
+    cases.extend(range_of_f32());
     cases
+}
+
+/// Factors anywhere in the range of F32: magnitudes by rows and along k, rows that are all small or large, numbers that are not finite, and
+/// some of 18 bits whose sums are exact.
+fn range_of_f32() -> [Case; 6] {
+    let (k, m, n) = (70, 33, 17);
+    let number = |row: u32, k: u32| f64::from((37 * row + 11 * k) % 101) / 50.0 - 1.013;
+    let left = |row: u32, k: u32| {
+        let exponent = match row % 3 {
+            0 => 30,
+            1 => -30,
+            _ => 20 * (k as i32 / 16) - 50,
+        };
+        number(row, k) * 10_f64.powi(exponent)
+    };
+    let right = |row: u32, k: u32| number(row + 5, k) * [1.0, 1e-30, 1e4][row as usize % 3];
+    let odd = |row: u32, k: u32| match (row, k) {
+        (3, 40) => f64::INFINITY,
+        (5, 2) => f64::NEG_INFINITY,
+        (7, 69) => f64::NAN,
+        _ => number(row, k),
+    };
+    let odd_right = |row: u32, k: u32| match (row, k) {
+        (2, 9) => f64::INFINITY,
+        (4, 40) => 0.0,
+        _ => number(row + 5, k),
+    };
+    let small = |row: u32, k: u32| 1e-30 * number(row, k);
+    let large = |row: u32, k: u32| 1e30 * number(row + 5, k);
+    // Sums are below 70 * 2^17.
+    let wide = |row: u32, k: u32| f64::from((40_503 * row + 30_011 * k) % 262_139) - 131_069.0;
+    let narrow = |row: u32, k: u32| f64::from((row + 2 * k) % 3) - 1.0;
+    type Numbers<'a> = &'a dyn Fn(u32, u32) -> f64;
+    let case = |name: &str, op: Op, a: Numbers<'_>, b: Numbers<'_>| {
+        let mut s = Setup::new();
+        let mut input = |rows: u32, value: Numbers<'_>| {
+            let [n0, n1] = if op == Op::MulMat { [k, rows] } else { [rows, k] };
+            let of = |x: u32, y: u32| if op == Op::MulMat { value(y, x) } else { value(x, y) };
+            s.f32(
+                [n0, n1, 1, 1],
+                Fill::Given((0..n1).flat_map(|y| (0..n0).map(move |x| (x, y))).map(|(x, y)| of(x, y) as f32).collect()),
+            )
+        };
+        let inputs = vec![input(m, a), input(n, b)];
+        s.case(format!("range of F32, {name}"), op, inputs)
+    };
+    [
+        case("all magnitudes", Op::MulMat, &left, &right),
+        case("all magnitudes", Op::OutProd, &left, &right),
+        case("small by large", Op::OutProd, &small, &large),
+        case("wide integers", Op::MulMat, &wide, &narrow),
+        case("wide integers", Op::OutProd, &narrow, &wide),
+        case("infinities", Op::MulMat, &odd, &odd_right),
+    ]
 }
 
 /// Sums of factors that F16 holds, each of them of either sign far beyond 65504, which F16 ends at.

@@ -158,7 +158,7 @@ impl Product {
         (true, step)
     }
 
-    /// What matrix units may round both sides to: products are of weights, outer products of gradients.
+    /// What matrix units may round both sides to, if anything: products are of weights, outer products of gradients.
     fn factors(&self) -> Factors {
         let factors = if self.reduce == 0 { MatrixType::F16 } else { MatrixType::Bf16 };
         if self.a.1.dtype == DType::F32 { Factors::Whole(factors) } else { Factors::Rounded(factors) }
@@ -185,8 +185,8 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let factors = first.factors();
     let b_along_k = first.runs_along_k();
     let quantized = first.a.1.dtype.is_quantized();
-    let size =
-        Size { quads_m: p0.div_ceil(4), n, k, batches, a_along_k, step_k, b_along_k, halves, factors, quantized };
+    let (quads_m, pair) = (p0.div_ceil(4), second.is_some());
+    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, halves, factors, pair, quantized };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
@@ -195,7 +195,7 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
         schedule.step_n = schedule.lanes_n;
     }
     let fetches = Fetches::of(&size, &schedule, call.limits);
-    let shader = schedule.shader(second.is_some());
+    let shader = schedule.shader(pair);
     // The shader of two products always has an epilogue.
     let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };
     let bind = |call: &Call<'_>, arg: Arg, output: &Operand| {

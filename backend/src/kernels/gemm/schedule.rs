@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | direct | processors, phones, what fits no other | each invocation fetches the fragments of its sums, caches do the sharing |
 //! | across ([`across`](mod@across)) | few sums: up to 8 columns or 16 rows, 32 of either for two factors of F32 | its invocations go over k side by side and add up their sums in shared memory |
-//! | matrix | weights of 16 bits or quantized, on a device with matrix units | brings tiles to shared memory as the units take them; its subgroups hold matrices of sums ([`matrix`]) |
+//! | matrix | on a device with matrix units: weights of 16 bits or quantized, and large products of F32 | brings tiles to shared memory as the units take them, rounded or in parts; its subgroups hold matrices of sums ([`matrix`]) |
 //! | staged | everything else on a GPU | brings tiles of both operands to shared memory, decoded once, while it sums over the tiles before |
 //!
 //! # Direct
@@ -81,9 +81,10 @@ const TILES: [StagedTile; 10] = [
     tile(1, 1, 4, 16, 8),
 ];
 
-/// The shaders of matrix units, of F16 and of BF16; others that do more have names that start alike.
+/// The shaders of matrix units, of F16, of BF16 and of F32 in parts; others that do more have names that start alike.
 const MATRIX: &str = "gemm_matrix";
 const MATRIX_BF16: &str = "gemm_matrix_bf16";
+const MATRIX_PARTED: &str = "gemm_matrix_parted";
 
 const fn tile(quads_m: u32, quads_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> StagedTile {
     StagedTile { quads_m, quads_n, lanes_m, lanes_n, quads_k, buffers: 2 }
@@ -106,6 +107,8 @@ pub(super) struct Size {
     pub halves: Option<u32>,
     /// What matrix units may round the factors to.
     pub factors: Factors,
+    /// Whether another product is summed with it.
+    pub pair: bool,
     /// Whether a has to be decoded first.
     pub quantized: bool,
 }
@@ -115,7 +118,7 @@ pub(super) struct Size {
 pub(super) enum Factors {
     /// The type.
     Rounded(MatrixType),
-    /// Nothing, unless that schedule is asked for: then this.
+    /// Nothing: units multiply parts of them. Of a pair of products they cannot; where that schedule is asked for, these are rounded to this.
     Whole(MatrixType),
 }
 
@@ -181,6 +184,8 @@ pub(in super::super) struct Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Unit {
     pub factors: MatrixType,
+    /// Parts of 16 bits that a factor is the sum of: two of F32, else one, which it is rounded to.
+    pub pieces: u32,
     /// Extents along m, n and k.
     pub shape: [u32; 3],
     /// Invocations of a subgroup.
@@ -193,9 +198,10 @@ impl Schedule {
         let get = |id| constant(constants, id);
         let [lanes_m, lanes_n] = [get(LANES_M)?, get(LANES_N)?];
         let factors = if shader.starts_with(MATRIX_BF16) { MatrixType::Bf16 } else { MatrixType::F16 };
+        let pieces = if shader.starts_with(MATRIX_PARTED) { 2 } else { 1 };
         let unit = if shader.starts_with(MATRIX) {
             let subgroup = get(LOCAL_SIZE)? / (lanes_m * lanes_n);
-            Some(Unit { factors, shape: [get(MATRIX_M)?, get(MATRIX_N)?, get(MATRIX_K)?], subgroup })
+            Some(Unit { factors, pieces, shape: [get(MATRIX_M)?, get(MATRIX_N)?, get(MATRIX_K)?], subgroup })
         } else {
             None
         };
@@ -223,7 +229,7 @@ impl Schedule {
         let Self { tile_m, tile_n, lanes_m, lanes_n, stage, .. } = *self;
         let Some(Stage { quads_k, buffers, unit: Some(unit), .. }) = stage else { return 0 };
         let [m, n, _] = unit.shape;
-        MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers }.shared_texels([m, n])
+        MatrixTile { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers }.shared_texels([m, n], unit.pieces)
     }
 
     fn unit(&self) -> Option<Unit> {
@@ -233,6 +239,7 @@ impl Schedule {
     pub(super) fn shader(&self, pair: bool) -> &'static str {
         if let Some(unit) = self.unit() {
             return match (unit.factors, pair) {
+                (MatrixType::F16, false) if unit.pieces > 1 => MATRIX_PARTED,
                 (MatrixType::F16, false) => MATRIX,
                 (MatrixType::F16, true) => "gemm_matrix_pair",
                 (MatrixType::Bf16, false) => MATRIX_BF16,

@@ -12,6 +12,7 @@ const PLAIN: Size = Size {
     b_along_k: true,
     halves: None,
     factors: Factors::Whole(MatrixType::F16),
+    pair: false,
     quantized: false,
 };
 
@@ -152,24 +153,30 @@ fn halves_of_heads_stay_together() {
     assert!(Schedule::choose(Size { halves: Some(16), ..PLAIN }, &few).is_err());
 }
 
-/// Weights of 16 bits and quantized ones go to matrix units of a type that they may be rounded to, and nothing else does.
+/// Weights of 16 bits and quantized ones go to matrix units of a type that they may be rounded to, factors of F32 in parts to those of F16.
 #[test]
-fn matrix_units_where_factors_may_be_rounded() {
+fn matrix_units_by_what_factors_may_be() {
     let rounded = |factors| Size { quads_m: 512, n: 512, k: 2048, factors: Factors::Rounded(factors), ..PLAIN };
     let gpu = |matrix_units| Limits { max_shared_memory: 48 << 10, matrix_units, ..limits(32, 32) };
     let used = |size, limits: &Limits| {
-        choose(size, limits).stage.and_then(|stage| stage.unit).map(|unit| (unit.factors, unit.shape))
+        choose(size, limits).stage.and_then(|stage| stage.unit).map(|unit| (unit.factors, unit.pieces, unit.shape))
     };
+    let shape = [16, 16, 16];
     let both = gpu(vec![unit(MatrixType::F16, 8), unit(MatrixType::F16, 16), unit(MatrixType::Bf16, 16)]);
     for factors in [MatrixType::F16, MatrixType::Bf16] {
-        assert_eq!(used(rounded(factors), &both), Some((factors, [16, 16, 16])));
+        assert_eq!(used(rounded(factors), &both), Some((factors, 1, shape)));
     }
     let half = gpu(vec![unit(MatrixType::F16, 16)]);
     assert_eq!(used(rounded(MatrixType::Bf16), &half), None);
     assert_eq!(used(rounded(MatrixType::F16), &gpu(Vec::new())), None);
     let whole = Size { factors: Factors::Whole(MatrixType::F16), ..rounded(MatrixType::F16) };
-    assert_eq!(used(whole, &both), None);
-    assert_eq!(used(whole, &asking(Some(ProductSchedule::Matrix), half)), Some((MatrixType::F16, [16, 16, 16])));
+    assert_eq!(used(whole, &both), Some((MatrixType::F16, 2, shape)));
+    assert_eq!(used(whole, &gpu(vec![unit(MatrixType::Bf16, 16)])), None);
+    assert_eq!(used(Size { k: 8, ..whole }, &half), None);
+    // Two products in one are staged, and rounded where units are asked for.
+    let pair = Size { pair: true, ..whole };
+    assert_eq!(used(pair, &both), None);
+    assert_eq!(used(pair, &asking(Some(ProductSchedule::Matrix), half)), Some((MatrixType::F16, 1, shape)));
     // Halves of heads of 256 in one tile.
     let heads = Size { halves: Some(32), ..rounded(MatrixType::F16) };
     assert!(choose(heads, &both).extents()[0].is_multiple_of(256));

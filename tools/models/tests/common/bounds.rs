@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use fblayout::device::MatrixType;
 use fblayout::graph::{Array, Contents, DType, Graph, Node, ValueId, eval, oracle};
-use fblayout_spirv_tests::tolerance;
+use fblayout_spirv_tests::{Rounded, tolerance};
 
 use super::Noise;
 
@@ -25,7 +24,7 @@ const DEVIATIONS: f64 = 12.0;
 /// what it is with a probability of about 10^-7; t = 12 then still stands for 6.9 deviations, or a probability of 10^-10.
 ///
 /// What products rounded their factors to for matrix units, if any did, is an error of those products like any other.
-pub fn eval_with_bounds(graph: &Graph, contents: &Contents, rounded: Option<MatrixType>) -> (Contents, Contents) {
+pub fn eval_with_bounds(graph: &Graph, contents: &Contents, rounded: Option<Rounded>) -> (Contents, Contents) {
     let exact = eval(graph, contents.clone()).expect("a well-formed graph");
     let tolerances = tolerances(graph, contents.clone(), rounded);
     let mut squares: Contents = exact.iter().map(|(&id, array)| (id, array.map(|_| 0.0))).collect();
@@ -42,7 +41,7 @@ pub fn eval_with_bounds(graph: &Graph, contents: &Contents, rounded: Option<Matr
 }
 
 /// Tolerance of every written element, given exact operands. Values are written once, whatever they are.
-fn tolerances(graph: &Graph, mut contents: Contents, rounded: Option<MatrixType>) -> HashMap<ValueId, Array> {
+fn tolerances(graph: &Graph, mut contents: Contents, rounded: Option<Rounded>) -> HashMap<ValueId, Array> {
     let mut all = HashMap::new();
     for node in &graph.nodes {
         let inputs = node.shown(&contents);

@@ -13,7 +13,7 @@ use ash::vk::Result as Answer;
 use fblayout::engine::{Engine, EngineOptions, Error};
 use fblayout::graph::{Array, Contents, DType, Graph, Op, Unary, ValueId, eval};
 use fblayout::plan::{PlanOptions, StorageChoice};
-use fblayout::vulkan::{self, Census, GpuOptions, Step, Tape, TapeOptions, Validation, Work};
+use fblayout::vulkan::{self, Census, GpuOptions, Repacking, Step, Tape, TapeOptions, Validation, Work};
 use loader::{CALLS, Call, Fault};
 
 /// What the validation layer said, of devices too that failed to open.
@@ -40,7 +40,7 @@ fn said() -> std::sync::MutexGuard<'static, Vec<String>> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A program with everything that engines do: tensors in images, transfers through staging and by the host itself, a value in
+/// A program with everything that engines do: tensors in images, transfers that the device repacks and others by the host itself, a value in
 /// the arena, times of steps, a run again, a tape that is in flight while the host writes.
 struct Small {
     graph: Graph,
@@ -65,6 +65,7 @@ impl Small {
         let gpu = GpuOptions {
             validation: Validation::Sync,
             staging_bytes: 1 << 12,
+            repacking: Repacking::Device,
             cache_folder: Some(cache.to_owned()),
             ..GpuOptions::default()
         };

@@ -1,7 +1,7 @@
 //! What the device does to bring a tensor's bytes from the host's linear form into its home, or back: a dispatch for each piece that
 //! staging holds. [`Home::pack`] and [`Home::unpack`] do the same on the processor.
 
-use std::cmp::Ordering;
+use std::array;
 use std::ops::Range;
 
 use crate::device::Limits;
@@ -288,32 +288,49 @@ impl Rows {
         cuts.collect()
     }
 
-    /// Rows of the storage that hold texels, and perhaps others.
+    /// Rows of the storage that hold texels, from the first to the last.
     fn window(&self, texels: &Range<u64>) -> Range<u32> {
-        let (first, mut last) = (self.index(texels.start), self.index(texels.end - 1));
-        last[1] += u64::from(self.strip()) - 1;
-        // Indices above the outermost axis that they differ on are fixed, those below go over all.
+        let (low, high) = self.span(self.index(texels.start), self.index(texels.end - 1));
+        low as u32..high as u32 + 1
+    }
+
+    /// The least and the greatest row of the indices between two, in the order of texels.
+    fn span(&self, first: [u64; 4], last: [u64; 4]) -> (u64, u64) {
+        let ends: [u64; 4] = array::from_fn(|axis| match axis {
+            0 => self.columns.into(),
+            _ => self.padded[axis - 1].into(),
+        });
         let outer = (0..4).rev().find(|&axis| first[axis] != last[axis]).unwrap_or(0);
+        let all = |axis: usize| first[axis] == 0 && last[axis] + u64::from(self.strip_of(axis)) >= ends[axis];
+        let join = |a: (u64, u64), b: (u64, u64)| (a.0.min(b.0), a.1.max(b.1));
+        if !(0..outer).all(all) {
+            // The rest of the first step along that axis, whole steps, the beginning of the last.
+            let end: [u64; 4] = array::from_fn(|axis| if axis < outer { ends[axis] - 1 } else { first[axis] });
+            let start: [u64; 4] = array::from_fn(|axis| if axis < outer { 0 } else { last[axis] });
+            let mut found = join(self.span(first, end), self.span(start, last));
+            let step = u64::from(self.strip_of(outer));
+            let (mut after, mut before) = (start, end);
+            after[outer] = first[outer] + step;
+            before[outer] = last[outer].saturating_sub(step);
+            if after[outer] <= before[outer] {
+                found = join(found, self.span(after, before));
+            }
+            return found;
+        }
         let sum = |axis: usize, index: u64| -> u64 {
             self.y.iter().filter(|digit| digit.axis == axis).map(|digit| digit.of(index as u32)).sum()
         };
-        let (mut low, mut high) = (0, 0);
-        for axis in 0..4 {
-            let (least, most) = match axis.cmp(&outer) {
-                Ordering::Greater => (sum(axis, first[axis]), sum(axis, first[axis])),
-                Ordering::Equal => {
-                    let sums = (first[axis]..=last[axis]).map(|index| sum(axis, index));
-                    sums.fold((u64::MAX, 0), |(least, most), sum| (least.min(sum), most.max(sum)))
-                }
-                Ordering::Less => {
-                    let digits = self.y.iter().filter(|digit| digit.axis == axis);
-                    (0, digits.map(|digit| u64::from(digit.radix - 1) * u64::from(digit.step)).sum())
-                }
-            };
-            low += least;
-            high += most;
-        }
-        low as u32..high as u32 + 1
+        (0..4).fold((0, 0), |(low, high), axis| {
+            let range = if axis < outer { 0..=ends[axis] - 1 } else { first[axis]..=last[axis] };
+            let sums = range.map(|index| sum(axis, index));
+            let (least, most) = sums.fold((u64::MAX, 0), |(least, most), sum| (least.min(sum), most.max(sum)));
+            (low + least, high + most)
+        })
+    }
+
+    /// Indices of an axis that are moved together.
+    fn strip_of(&self, axis: usize) -> u32 {
+        if axis == 1 { self.strip() } else { 1 }
     }
 
     /// The header without what a piece adds: words 0 to 3 and 11, 12.
@@ -328,5 +345,83 @@ impl Rows {
             words.copy_from_slice(&[digit.axis as u32, digit.stride, digit.radix, digit.step]);
         }
         header
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::DType;
+    use crate::plan::PlanOptions;
+
+    fn homes() -> impl Iterator<Item = Home> {
+        let tight = Limits { max_image_2d: 24, max_storage_buffer_range: 16, ..Limits::for_tests() };
+        let shapes = [[5_u32, 7, 3, 2], [9, 4, 6, 1], [33, 1, 1, 1], [6, 3, 9, 5], [64, 90, 1, 1]];
+        let all = [DType::F32, DType::F16, DType::Q8_0, DType::MXFP4].into_iter().flat_map(move |dtype| {
+            shapes.map(|[n0, n1, n2, n3]| (dtype, [n0.next_multiple_of(dtype.block()), n1, n2, n3]))
+        });
+        all.flat_map(move |(dtype, shape)| {
+            [&Limits::for_tests(), &tight].map(|limits| Home::of(dtype, &shape, limits, PlanOptions::default()).ok())
+        })
+        .flatten()
+    }
+
+    /// Rows that are bound are those from the first to the last that texels are in.
+    #[test]
+    fn windows_are_what_texels_span() {
+        for home in homes() {
+            let Some(rows) = Rows::of(&home) else { continue };
+            let y = |texel: u64| -> u64 {
+                let index = rows.index(texel);
+                rows.y.iter().map(|digit| digit.of(index[digit.axis] as u32)).sum()
+            };
+            let ys: Vec<u64> = (0..rows.texels()).map(y).collect();
+            for (start, length) in [(0, 1), (0, 7), (3, 20), (11, 64), (40, 200), (0, u64::MAX)] {
+                let start = start.min(rows.texels() - 1);
+                let end = rows.texels().min(start.saturating_add(length));
+                let held = &ys[start as usize..end as usize];
+                let expected = *held.iter().min().unwrap() as u32..*held.iter().max().unwrap() as u32 + 1;
+                assert_eq!(rows.window(&(start..end)), expected, "{start}..{end} of {home:?}");
+            }
+        }
+    }
+
+    /// Pieces are the bytes one after the other, none too large, and all texels.
+    #[test]
+    fn pieces_follow_each_other() {
+        for (home, room) in homes().flat_map(|home| [48, 500, 4096, 1 << 20].map(|room| (home.clone(), room))) {
+            for way in [Way::In, Way::Out] {
+                let Some(rows) = Rows::of(&home) else { continue };
+                let limits = Limits { max_storage_buffer_range: 1 << 20, ..Limits::for_tests() };
+                let Some(repack) = home.repack(way, 0..rows.bytes(), room, &limits) else {
+                    assert!(way == Way::In && rows.quants > 0 && room < 4 * rows.row_bytes, "{home:?}");
+                    continue;
+                };
+                let mut next = 0;
+                let mut texels = 0;
+                for piece in &repack.pieces {
+                    assert!(piece.bytes.start == next && piece.bytes.len() as u64 <= room, "{home:?}");
+                    next = piece.bytes.end;
+                    texels += u64::from(piece.header[0]);
+                }
+                assert_eq!(next as u64, rows.bytes());
+                assert!(way == Way::Out || texels * TEXEL_BYTES == home.bytes(), "{home:?}");
+            }
+        }
+    }
+
+    /// A part goes to its home by the device if it fills texels, or rows of tiles.
+    #[test]
+    fn parts_begin_and_end_with_texels() {
+        let limits = Limits::for_tests();
+        let moves = |dtype, shape, bytes| {
+            let home = Home::of(dtype, &shape, &limits, PlanOptions::default()).unwrap();
+            home.repack(Way::In, bytes, 1 << 16, &limits).is_some()
+        };
+        assert!(moves(DType::F32, [6, 8, 1, 1], 24..48) && moves(DType::F32, [6, 8, 1, 1], 40..192));
+        assert!(!moves(DType::F32, [6, 8, 1, 1], 24..44) && !moves(DType::F32, [6, 8, 1, 1], 4..24));
+        assert!(moves(DType::Q8_0, [64, 8, 1, 1], 4 * 68..8 * 68) && !moves(DType::Q8_0, [64, 8, 1, 1], 0..68));
+        // The last strip is whole with what it pads.
+        assert!(moves(DType::Q8_0, [64, 6, 2, 1], 4 * 68..6 * 68));
     }
 }

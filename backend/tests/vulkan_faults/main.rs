@@ -127,7 +127,7 @@ impl Small {
     }
 }
 
-/// The host waits for the queue before it writes to memory that it has mapped.
+/// The host waits for the queue before it writes to memory that it has mapped; images take texels through staging.
 fn write_behind_a_run(gpu: &Arc<vulkan::Gpu>) -> vulkan::Result<()> {
     let storage = gpu.create_buffer(4, 4)?;
     let fill = Step { work: Work::Fill { storage: &storage, pattern: 7 }, barrier_before: false, discard: &[] };
@@ -136,7 +136,11 @@ fn write_behind_a_run(gpu: &Arc<vulkan::Gpu>) -> vulkan::Result<()> {
     let bytes = [5; 256];
     gpu.upload(&storage, &bytes)?;
     assert_eq!(gpu.download(&storage)?, bytes);
-    tape.wait()
+    tape.wait()?;
+    let image = gpu.create_image(4, 4)?;
+    gpu.upload(&image, &bytes)?;
+    assert_eq!(gpu.download(&image)?, bytes);
+    Ok(())
 }
 
 /// What became of the faults of one call.

@@ -196,6 +196,21 @@ fn without_memory_the_processor_packs() {
     });
 }
 
+/// Zeros are zeros in every home, and do not travel.
+#[test]
+fn zeros_are_set_on_the_device() {
+    with_engine(1 << 12, PlanOptions::default(), LimitsClamp::default(), |engine| {
+        for (dtype, shape) in
+            [(DType::F16, [19, 12, 5, 1]), (DType::Q8_0, [64, 12, 2, 1]), (DType::Q6_K, [256, 5, 1, 1])]
+        {
+            let tensor = poisoned(engine, dtype, shape);
+            engine.zero(&tensor).unwrap();
+            assert!(engine.read(&tensor).unwrap().iter().all(|&byte| byte == 0), "{dtype:?}");
+            assert!(engine.gpu().download(tensor.storage()).unwrap().iter().all(|&byte| byte == 0), "{dtype:?}");
+        }
+    });
+}
+
 /// Transfers of any length use the same few pipelines, and leave nothing behind.
 #[test]
 fn what_transfers_need_is_bounded() {

@@ -41,8 +41,6 @@ void main() {
     uint row_bytes = S_words[ROW_BYTES];
     uint rows = S_words[EXTENTS] * S_words[EXTENTS + 1u] * S_words[EXTENTS + 2u];
     uint first = S_words[SHIFT] + 16u * i;
-    // Bytes of a texel, or of a word, that lie together in both forms.
-    bool words = QUANTS == 0u && (row_bytes | first) % 4u == 0u;
     uvec4 texel = uvec4(0u);
     if (QUANTS == 0u && (row_bytes | first) % 16u == 0u) {
         uint row = S_words[FIRST] + first / row_bytes;
@@ -51,13 +49,16 @@ void main() {
             texel = texel_of(row, first % row_bytes, at);
         }
     } else {
-        uint step = words ? 4u : 1u;
+        // Bytes of a word that lie together in both forms.
+        uint aligned = row_bytes | first | (QUANTS > 0u ? S_words[BLOCK_BYTES] : 0u);
+        uint step = aligned % 4u == 0u ? 4u : (aligned % 2u == 0u ? 2u : 1u);
+        uint mask = 0xFFFFFFFFu >> (32u - 8u * step);
         for (uint k = 0u; k < 16u; k += step) {
             uint row = S_words[FIRST] + (first + k) / row_bytes;
             uint at;
             if (row < rows) {
-                uint word = texel_of(row, (first + k) % row_bytes, at)[at / 4u];
-                texel[k / 4u] |= words ? word : ((word >> (8u * (at % 4u))) & 0xFFu) << (8u * (k % 4u));
+                uvec4 found = texel_of(row, (first + k) % row_bytes, at);
+                texel[k / 4u] |= ((found[at / 4u] >> (8u * (at % 4u))) & mask) << (8u * (k % 4u));
             }
         }
     }

@@ -29,6 +29,11 @@ const SLACK: u64 = 2;
 /// Texels that halves are multiples of, so that a binding may begin with the second.
 const UNIT: u64 = 16;
 
+/// Pieces of a transfer that has no more than staging, so that host and device work at the same time; a submission of fewer bytes would take
+/// longer than copying them.
+const PIECES: u64 = 4;
+const LEAST_PIECE: u64 = 1 << 20;
+
 /// A transfer of one storage, with what is the same for all of its pieces.
 struct Work<'a> {
     gpu: &'a Gpu,
@@ -145,6 +150,11 @@ impl Gpu {
         if !self.repacking.by_device(self.device.adapter.info.kind, mapped, bytes) {
             return 0;
         }
+        self.piece_room().min((bytes / PIECES).max(LEAST_PIECE).next_multiple_of(TEXEL_BYTES))
+    }
+
+    /// Bytes that half of staging has room for behind a header.
+    fn piece_room(&self) -> u64 {
         u64::from(self.half).saturating_sub(HEADER + SLACK) * TEXEL_BYTES
     }
 
@@ -188,7 +198,7 @@ impl Gpu {
         if !storage.is_defined() {
             return Err(Error::invalid(what(), "it is done after the first write"));
         }
-        let room = u64::from(self.half).saturating_sub(HEADER + SLACK) * TEXEL_BYTES;
+        let room = self.piece_room();
         let counts = self.device.limits.max_workgroup_count;
         let held = |piece: &Piece| {
             piece.bytes.start <= piece.bytes.end

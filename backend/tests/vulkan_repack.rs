@@ -185,17 +185,6 @@ fn parts_are_read_and_written() {
     }
 }
 
-/// Where there is no memory for its half of staging, the device leaves the work to the processor.
-#[test]
-fn without_memory_the_processor_packs() {
-    let plan = PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() };
-    let clamp = LimitsClamp { heap_bytes: Some(1 << 20), ..LimitsClamp::default() };
-    with_engine(4 << 20, plan, clamp, |engine| {
-        round_trips(engine, DType::F32, [37, 101, 1, 1], 2);
-        assert!(engine.gpu().memory().in_use < 1 << 20);
-    });
-}
-
 /// Zeros are zeros in every home, and do not travel.
 #[test]
 fn zeros_are_set_on_the_device() {

@@ -68,6 +68,9 @@ impl Gpu {
         let device = Arc::new(Device::new(instance, adapter, limits)?);
         let mut lane = Lane::new(&device, options.staging_bytes)?;
         let half = lane.half();
+        if options.repacking.by_device(device.adapter.info.kind, false, u64::MAX) && half > 0 {
+            lane.stage(half)?;
+        }
         let dummies = Dummies {
             buffer: Self::zeroed(&device, &mut lane, StorageKind::Buffer, 1, 1)?,
             image: Self::zeroed(&device, &mut lane, StorageKind::Image, 1, 1)?,

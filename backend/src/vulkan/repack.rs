@@ -7,7 +7,7 @@ use std::array;
 use std::iter;
 use std::sync::Arc;
 
-use crate::kernels::{REPACK_BYTES, REPACK_HEADER, REPACK_HOME, StorageKind, Way};
+use crate::kernels::{REPACK_BYTES, REPACK_HEADER, REPACK_HOME, Way};
 use crate::plan::{Piece, Repack};
 
 use super::descriptors::Descriptors;
@@ -59,10 +59,10 @@ impl Lane {
         (self.staging.texels / 2).min(bound).min(u32::MAX.into()) as u32 / unit as u32 * unit as u32
     }
 
-    /// The device's halves; `None` where there is no memory for them.
-    fn stage(&mut self, half: u32) -> Result<Option<Storage>> {
+    /// The device's halves; `None` while there is no memory for them.
+    pub fn stage(&mut self, half: u32) -> Result<Option<Storage>> {
         if self.stage.is_none() {
-            match Storage::new(&self.device, StorageKind::Buffer, half, 2) {
+            match Storage::stage(&self.device, half, 2) {
                 Ok(stage) => self.stage = Some(stage),
                 Err(why @ (Error::OutOfDeviceMemory { .. } | Error::NoMemory { .. })) => {
                     log::debug!("the processor repacks what is transferred: {why}");

@@ -22,7 +22,7 @@ pub(super) struct Lane {
     pool: vk::CommandPool,
     turns: [Turn; 2],
     pub staging: Staging,
-    /// What [`super::repack`] has on the device, once it was needed.
+    /// What [`super::repack`] has on the device, where that repacks.
     pub stage: Option<Storage>,
 }
 

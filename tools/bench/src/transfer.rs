@@ -93,7 +93,7 @@ fn timed(engine: &Arc<Engine>, Desc { dtype, shape }: Desc) -> Result<(f64, f64)
     // Bytes of a period that no row has.
     let bytes: Vec<u8> = (0..tensor.desc().bytes()).map(|i| (i % 251) as u8).collect();
     let write = median(|| Ok(engine.write(&tensor, &bytes)?))?;
-    let read = median(|| Ok(drop(engine.read(&tensor)?)))?;
+    let read = median(|| engine.read(&tensor).map(drop).map_err(Failure::from))?;
     if engine.read(&tensor)? != bytes {
         return Err(format!("{dtype:?} {shape:?} came back otherwise").into());
     }

@@ -147,6 +147,16 @@ fn large_buffers_are_bound_in_part() {
     });
 }
 
+/// What a dispatch binds altogether is shared with staging, however little of that a transfer needs.
+#[test]
+fn bindings_leave_room_for_staging() {
+    let plan = PlanOptions { storage: StorageChoice::Buffer, ..PlanOptions::default() };
+    let clamp = LimitsClamp { max_bound_bytes: Some(16 << 20), ..LimitsClamp::default() };
+    with_engine(16 << 20, plan, clamp, |engine| {
+        assert!(round_trips(engine, DType::F32, [1001, 3003, 1, 1], 5));
+    });
+}
+
 /// Any part comes back, and is written, by whoever does it, without a change of what is beside it.
 #[test]
 fn parts_are_read_and_written() {

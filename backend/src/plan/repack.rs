@@ -79,7 +79,8 @@ impl Home {
             Way::In => rows.cut_in(bytes.clone(), room, most)?,
             Way::Out => rows.cut_out(bytes.clone(), room / TEXEL_BYTES * TEXEL_BYTES, most),
         };
-        let bound = limits.max_storage_buffer_range.min(limits.max_bound_bytes.saturating_sub(room + ROOM_ROUNDED));
+        // The bytes take no more than half of what a dispatch binds altogether.
+        let bound = limits.max_storage_buffer_range.min(limits.max_bound_bytes / 2);
         let bind = |texels: &Range<u64>| {
             if self.kind == StorageKind::Image || self.bytes() <= bound {
                 return Some(None);
@@ -89,7 +90,7 @@ impl Home {
             (size <= bound).then_some(Some(found))
         };
         let pieces = cut.into_iter().map(|Cut { host, texels }| {
-            let bound = bind(&texels)?;
+            let held = bind(&texels)?;
             let count = match way {
                 Way::In => texels.end - texels.start,
                 Way::Out => (host.end - host.start).div_ceil(TEXEL_BYTES),
@@ -102,10 +103,10 @@ impl Home {
             };
             let window = [count, first, shift, rows.row_bytes].map(|n| n as u32);
             header[..4].copy_from_slice(&window);
-            header[11..13].copy_from_slice(&[self.width, bound.as_ref().map_or(0, |rows| rows.start)]);
+            header[11..13].copy_from_slice(&[self.width, held.as_ref().map_or(0, |rows| rows.start)]);
             let groups = [(count as u32).div_ceil(group), 1, 1];
             let moved = (host.start - bytes.start) as usize..(host.end - bytes.start) as usize;
-            Some(Piece { bytes: moved, header, groups, rows: bound })
+            Some(Piece { bytes: moved, header, groups, rows: held })
         });
         let pieces = pieces.collect::<Option<Vec<_>>>()?;
         Some(Repack { way, shader, constants, pieces })
@@ -118,9 +119,6 @@ impl Home {
         start.unwrap_or(0)..rows.end
     }
 }
-
-/// What a binding of the bytes has beside them, at most.
-const ROOM_ROUNDED: u64 = 1024;
 
 /// A piece: bytes of the host, and the texels that hold them, numbered row by row of the padded box.
 struct Cut {

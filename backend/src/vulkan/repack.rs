@@ -51,7 +51,7 @@ impl Work<'_> {
 }
 
 impl Lane {
-    /// Texels of a half of staging.
+    /// Texels of a half of staging, which a dispatch binds beside as much of a home.
     pub fn half(&self) -> u32 {
         let limits = &self.device.limits;
         let bound = limits.max_storage_buffer_range.min(limits.max_bound_bytes / 2) / TEXEL_BYTES;

@@ -305,6 +305,11 @@ impl Engine {
         tensor.write(&self.gpu, bytes)
     }
 
+    /// Sets all of a tensor to zero bits, on the device alone.
+    pub fn zero(&self, tensor: &Tensor) -> Result<(), Error> {
+        Ok(self.gpu.fill(tensor.storage(), 0)?)
+    }
+
     /// The tensor's content in the host's linear form.
     pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>, Error> {
         tensor.read(&self.gpu)

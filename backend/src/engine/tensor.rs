@@ -1,9 +1,11 @@
 //! A tensor: a home and the storage that realises it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::graph::Desc;
-use crate::plan::Home;
+use crate::kernels::Way;
+use crate::plan::{Home, Repack};
 use crate::vulkan::{Gpu, Storage, TEXEL_BYTES};
 
 use super::Error;
@@ -53,38 +55,84 @@ impl Tensor {
         if let Some(texels) = self.home().pack_sparse(bytes) {
             return Ok(gpu.upload_sparse(self.storage(), &texels)?);
         }
+        if self.home().is_linear() {
+            return Ok(gpu.upload(self.storage(), bytes)?);
+        }
+        if self.write_by_device(gpu, 0, bytes)? {
+            return Ok(());
+        }
         Ok(gpu.upload(self.storage(), &self.home().pack(bytes)?)?)
     }
 
     pub(super) fn read(&self, gpu: &Arc<Gpu>) -> Result<Vec<u8>, Error> {
+        if self.home().is_linear() {
+            return Ok(gpu.download(self.storage())?);
+        }
+        if gpu.repack_room(self.storage(), self.desc().bytes()) > 0 {
+            let mut bytes = vec![0; self.desc().bytes() as usize];
+            if self.read_by_device(gpu, 0, &mut bytes)? {
+                return Ok(bytes);
+            }
+        }
         Ok(self.home().unpack(&gpu.download(self.storage())?)?)
     }
 
-    /// Writes linear bytes from byte `offset` on: the rows of texels that hold them are read, and written again.
+    /// Writes linear bytes from byte `offset` on: the rows of texels that hold them are read, and written again, but where the bytes fill
+    /// texels of a home that the device packs.
     pub(super) fn write_part(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let (start, rows, mut texels) = self.rows(gpu, offset, bytes.len())?;
-        self.home().put(start, bytes, rows, &mut texels);
+        let start = self.checked(offset, bytes.len())?;
+        if self.write_by_device(gpu, offset, bytes)? {
+            return Ok(());
+        }
+        let (rows, mut texels) = self.rows(gpu, start..start + bytes.len())?;
+        self.home().put(start, bytes, rows, &mut texels)?;
         Ok(gpu.upload_rows(self.storage(), rows, &texels)?)
     }
 
     pub(super) fn read_part(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        let (start, rows, texels) = self.rows(gpu, offset, bytes.len())?;
-        self.home().take(start, bytes, rows, &texels);
-        Ok(())
+        let start = self.checked(offset, bytes.len())?;
+        if self.read_by_device(gpu, offset, bytes)? {
+            return Ok(());
+        }
+        let (rows, texels) = self.rows(gpu, start..start + bytes.len())?;
+        Ok(self.home().take(start, bytes, rows, &texels)?)
     }
 
-    /// The first of the rows that hold `length` bytes from `offset` on, and the texels of these rows.
-    fn rows(&self, gpu: &Arc<Gpu>, offset: u64, length: usize) -> Result<(usize, u32, Vec<u8>), Error> {
+    /// Lets the device pack bytes; false where the processor is to.
+    fn write_by_device(&self, gpu: &Gpu, offset: u64, bytes: &[u8]) -> Result<bool, Error> {
+        match self.repack(gpu, Way::In, offset, bytes.len()) {
+            Some(repack) => Ok(gpu.repack_in(self.storage(), &repack, bytes)?),
+            None => Ok(false),
+        }
+    }
+
+    /// Lets the device unpack bytes; false where the processor is to.
+    fn read_by_device(&self, gpu: &Gpu, offset: u64, bytes: &mut [u8]) -> Result<bool, Error> {
+        match self.repack(gpu, Way::Out, offset, bytes.len()) {
+            Some(repack) => Ok(gpu.repack_out(self.storage(), &repack, bytes)?),
+            None => Ok(false),
+        }
+    }
+
+    fn repack(&self, gpu: &Gpu, way: Way, offset: u64, length: usize) -> Option<Repack> {
+        let room = gpu.repack_room(self.storage(), length as u64);
+        let bytes = offset..offset + length as u64;
+        if room == 0 { None } else { self.home().repack(way, bytes, room, gpu.limits()) }
+    }
+
+    /// Byte `offset` of the tensor, if it has so many from there on.
+    fn checked(&self, offset: u64, length: usize) -> Result<usize, Error> {
         let Desc { dtype, shape } = self.desc();
         let expected = self.desc().bytes();
         let given = offset.saturating_add(length as u64);
-        if given > expected {
-            return Err(Error::Length { given, expected, dtype, shape });
-        }
-        let start = offset as usize;
-        let rows = self.home().rows_of(start..start + length);
+        if given > expected { Err(Error::Length { given, expected, dtype, shape }) } else { Ok(offset as usize) }
+    }
+
+    /// The first of the rows that hold a range of bytes, and the texels of these rows.
+    fn rows(&self, gpu: &Arc<Gpu>, bytes: Range<usize>) -> Result<(u32, Vec<u8>), Error> {
+        let rows = self.home().rows_of(bytes)?;
         let mut texels = vec![0; rows.len() * self.home().width as usize * TEXEL_BYTES as usize];
         gpu.download_rows(self.storage(), rows.start, &mut texels)?;
-        Ok((start, rows.start, texels))
+        Ok((rows.start, texels))
     }
 }

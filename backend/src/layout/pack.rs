@@ -86,7 +86,7 @@ impl Layout {
 
     /// Calls `visit(from, to, run)` for elements that are neighbours in both forms: those from number `start + from` on
     /// lie at `to` on. Positions are sums of one summand per axis, read from tables: no division per element.
-    fn for_each_run(
+    pub(crate) fn for_each_run(
         &self,
         start: usize,
         len: usize,

@@ -1,10 +1,11 @@
 //! Host bytes <-> texels of a home, exact in both directions.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytemuck::Pod;
 
-use crate::graph::{Form, Shape, TILE_SLOTS};
+use crate::graph::{Form, TILE_SLOTS};
 use crate::layout::Illegal;
 
 use super::{Home, TEXEL_BYTES};
@@ -13,11 +14,11 @@ impl Home {
     /// Texel bytes (rows of `width` texels) of a tensor's linear bytes; padding is zero. An error if the lengths do not match.
     pub fn pack(&self, linear: &[u8]) -> Result<Vec<u8>, Illegal> {
         if self.dtype.is_quantized() {
-            check_length(linear.len(), self.blocks() * self.dtype.block_bytes() as usize)?;
+            check_length(linear.len(), self.linear_bytes())?;
             let mut texels = vec![0; self.bytes() as usize];
-            self.for_each_piece(|host, device, length| {
-                texels[device..device + length].copy_from_slice(&linear[host..host + length]);
-            });
+            self.for_each_run(0..linear.len(), |host, device, length| {
+                copy_run(&mut texels[device..device + length], &linear[host..host + length]);
+            })?;
             return Ok(texels);
         }
         match self.dtype.block_bytes() {
@@ -31,10 +32,10 @@ impl Home {
     pub fn unpack(&self, texels: &[u8]) -> Result<Vec<u8>, Illegal> {
         if self.dtype.is_quantized() {
             check_length(texels.len(), self.bytes() as usize)?;
-            let mut linear = vec![0; self.blocks() * self.dtype.block_bytes() as usize];
-            self.for_each_piece(|host, device, length| {
-                linear[host..host + length].copy_from_slice(&texels[device..device + length]);
-            });
+            let mut linear = vec![0; self.linear_bytes()];
+            self.for_each_run(0..linear.len(), |host, device, length| {
+                copy_run(&mut linear[host..host + length], &texels[device..device + length]);
+            })?;
             return Ok(linear);
         }
         match self.dtype.block_bytes() {
@@ -44,62 +45,82 @@ impl Home {
         }
     }
 
-    /// Number of blocks of a quantized tensor.
-    fn blocks(&self) -> usize {
-        self.block_box().into_iter().map(|n| n as usize).product()
-    }
-
-    /// Extents with axis 0 in blocks.
-    pub(super) fn block_box(&self) -> Shape {
-        let mut shape = [1; 4];
-        for (n, axis) in shape.iter_mut().zip(&self.layout.axes) {
-            *n = axis.extent;
+    /// Calls for each run of bytes, of a range of the linear form, that stays together: its offset there, its offset among the texels, and its
+    /// length. The range lies within the tensor.
+    pub(super) fn for_each_run(
+        &self,
+        bytes: Range<usize>,
+        mut f: impl FnMut(usize, usize, usize),
+    ) -> Result<(), Illegal> {
+        let unit = self.dtype.block_bytes() as usize;
+        let units = bytes.start / unit..bytes.end.div_ceil(unit);
+        // The first and the last element or block may be there in part.
+        let mut part = |host: usize, device: usize, length: usize| {
+            let (start, end) = (host.max(bytes.start), (host + length).min(bytes.end));
+            if start < end {
+                f(start, device + start - host, end - start);
+            }
+        };
+        if self.dtype.form() == Form::Texel {
+            return self.layout.for_each_run(units.start, units.len(), |from, to, run| {
+                part((units.start + from) * unit, to * unit, run * unit);
+            });
         }
-        shape[0] /= self.dtype.block();
-        shape
-    }
-
-    /// Calls for each run of bytes of every block that stays together: its offset in the linear form, its offset among the texels, and its
-    /// length.
-    fn for_each_piece(&self, mut f: impl FnMut(usize, usize, usize)) {
-        let [blocks, rows, n2, n3] = self.block_box();
-        let mut linear = 0;
-        for i3 in 0..n3 {
-            for i2 in 0..n2 {
-                for row in 0..rows {
-                    for block in 0..blocks {
-                        for (within, device, length) in self.pieces([block, row, i2, i3]) {
-                            f(linear + within, device, length);
-                        }
-                        linear += self.dtype.block_bytes() as usize;
-                    }
+        let slots = self.layout.of_slots()?;
+        let (width, row_bytes) = (slots.width() as usize, self.row_bytes());
+        let quants = self.dtype.quant_texels().map(|texels| texels as usize * TEXEL_BYTES as usize);
+        slots.for_each_run(units.start, units.len(), |from, to, run| {
+            let host = (units.start + from) * unit;
+            let Some(quant_bytes) = quants else {
+                // Rows of blocks end with bytes of padding.
+                let (mut done, mut slot) = (0, to);
+                while done < run {
+                    let here = (run - done).min(width - slot % width);
+                    part(host + done * unit, slot / width * row_bytes + slot % width * unit, here * unit);
+                    (done, slot) = (done + here, slot + here);
                 }
+                return;
+            };
+            let tile_slots = TILE_SLOTS as usize;
+            let (tile_bytes, scale_bytes) = (tile_slots * quant_bytes + TEXEL_BYTES as usize, unit - quant_bytes);
+            for k in 0..run {
+                let (host, x) = (host + k * unit, (to + k) % width);
+                let tile = (to + k) / width * row_bytes + x / tile_slots * tile_bytes;
+                let slot = x % tile_slots;
+                part(host, tile + tile_slots * quant_bytes + 4 * slot, scale_bytes);
+                part(host + scale_bytes, tile + slot * quant_bytes, quant_bytes);
             }
-        }
+        })
     }
 
-    /// The runs of bytes of a block, or of an element of a plain type, whose index counts blocks on axis 0: offset within it, offset among
-    /// the texels, and length, which may be 0.
-    pub(super) fn pieces(&self, [block, row, i2, i3]: Shape) -> [(usize, usize, usize); 2] {
-        let block_bytes = self.dtype.block_bytes() as usize;
-        let at = self.layout.address(&[block * self.dtype.block(), row, i2, i3]);
-        let first = (u64::from(at.y) * u64::from(self.width) * TEXEL_BYTES) as usize;
-        match self.dtype.form() {
-            Form::Tile { quants } => {
-                let quant_bytes = quants as usize * TEXEL_BYTES as usize;
-                let tile_bytes = TILE_SLOTS as usize * quant_bytes + TEXEL_BYTES as usize;
-                let scale_bytes = block_bytes - quant_bytes;
-                let (tile, slot) = ((at.x / TILE_SLOTS) as usize, (at.x % TILE_SLOTS) as usize);
-                let tile = first + tile * tile_bytes;
-                let scale = tile + TILE_SLOTS as usize * quant_bytes + 4 * slot;
-                [(0, scale, scale_bytes), (scale_bytes, tile + slot * quant_bytes, quant_bytes)]
+    pub(super) fn row_bytes(&self) -> usize {
+        self.width as usize * TEXEL_BYTES as usize
+    }
+
+    /// Whether the texels are the linear bytes, one for one.
+    pub fn is_linear(&self) -> bool {
+        let whole = self.linear_bytes() as u64 == self.bytes();
+        whole
+            && match self.dtype.form() {
+                Form::Texel => self.layout.view().is_linear(self.dtype.lanes(), self.width),
+                Form::Tile { .. } => false,
+                Form::Block => self.layout.of_slots().is_ok_and(|slots| slots.view().is_linear(1, slots.width())),
             }
-            Form::Block => [(0, first + at.x as usize * block_bytes, block_bytes), (block_bytes, 0, 0)],
-            Form::Texel => {
-                let texel = first + at.x as usize * TEXEL_BYTES as usize;
-                [(0, texel + at.lane as usize * block_bytes, block_bytes), (block_bytes, 0, 0)]
-            }
-        }
+    }
+
+    /// Bytes of the linear form.
+    fn linear_bytes(&self) -> usize {
+        let elements: usize = self.layout.linear_len();
+        elements / self.dtype.block() as usize * self.dtype.block_bytes() as usize
+    }
+}
+
+/// Copies a run. Most are a texel, whose length the compiler then knows.
+pub(super) fn copy_run(to: &mut [u8], from: &[u8]) {
+    const TEXEL: usize = TEXEL_BYTES as usize;
+    match (<&mut [u8; TEXEL]>::try_from(&mut *to), <&[u8; TEXEL]>::try_from(from)) {
+        (Ok(to), Ok(from)) => *to = *from,
+        _ => to.copy_from_slice(from),
     }
 }
 

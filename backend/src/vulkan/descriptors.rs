@@ -31,12 +31,16 @@ enum Target {
 impl Descriptors {
     /// A pool large enough for the dispatches of `steps`.
     pub fn new(device: &Arc<Device>, steps: &[Step<'_>]) -> Result<Self> {
-        let dispatches = || {
+        Self::of(device, || {
             steps.iter().filter_map(|s| match &s.work {
-                Work::Dispatch { pipeline, .. } => Some(pipeline),
+                Work::Dispatch { pipeline, .. } => Some(pipeline.as_ref()),
                 Work::Copy { .. } | Work::Fill { .. } => None,
             })
-        };
+        })
+    }
+
+    /// A pool large enough for dispatches of these pipelines.
+    pub fn of<'a, I: Iterator<Item = &'a Pipeline>>(device: &Arc<Device>, dispatches: impl Fn() -> I) -> Result<Self> {
         let count = |kind| dispatches().flat_map(|p| p.bindings()).filter(|b| b.kind == kind).count() as u32;
         let sizes: Vec<_> = [BindingKind::Buffer, BindingKind::Image]
             .into_iter()

@@ -14,7 +14,7 @@ use super::census::Census;
 use super::device::{Device, lock};
 use super::error::{Error, Result};
 use super::instance::{Instance, ValidationLog};
-use super::options::GpuOptions;
+use super::options::{GpuOptions, Repacking};
 use super::pipeline::{Pipeline, Pipelines};
 use super::storage::{Object, Storage};
 use super::transfer::Lane;
@@ -28,6 +28,9 @@ pub struct Gpu {
     /// Transfers, one at a time.
     pub(super) lane: Mutex<Lane>,
     pub(super) force_staging: bool,
+    pub(super) repacking: Repacking,
+    /// Texels of a turn's half of staging.
+    pub(super) half: u32,
     /// Size and alignment of images by extent, as the device says; forgotten when there are many.
     pub(super) image_needs: Mutex<HashMap<(u32, u32), (u64, u64)>>,
     pub(super) device: Arc<Device>,
@@ -64,6 +67,10 @@ impl Gpu {
         log::debug!("opening {} ({})", adapter.info.name, adapter.info.driver);
         let device = Arc::new(Device::new(instance, adapter, limits)?);
         let mut lane = Lane::new(&device, options.staging_bytes)?;
+        let half = lane.half();
+        if options.repacking.by_device(device.adapter.info.kind, false, u64::MAX) && half > 0 {
+            lane.stage(half)?;
+        }
         let dummies = Dummies {
             buffer: Self::zeroed(&device, &mut lane, StorageKind::Buffer, 1, 1)?,
             image: Self::zeroed(&device, &mut lane, StorageKind::Image, 1, 1)?,
@@ -81,6 +88,8 @@ impl Gpu {
             cache_folder: options.cache_folder.clone(),
             lane: Mutex::new(lane),
             force_staging: options.force_staging,
+            repacking: options.repacking,
+            half,
             image_needs: Mutex::default(),
             device,
         }))

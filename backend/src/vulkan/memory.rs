@@ -124,13 +124,15 @@ pub(super) enum Purpose {
     Image,
     /// Mapped memory for transfers; not charged to the budget.
     Staging,
+    /// The device's side of it, neither.
+    Stage,
 }
 
 impl Memory {
     /// Memory for one buffer or image.
     pub fn pooled(device: &Arc<Device>, what: &str, needs: vk::MemoryRequirements, purpose: Purpose) -> Result<Self> {
         within(|| format!("memory of {what}, bytes,"), needs.size, device.limits.max_allocation)?;
-        let charged = if purpose == Purpose::Staging { 0 } else { needs.size };
+        let charged = if matches!(purpose, Purpose::Staging | Purpose::Stage) { 0 } else { needs.size };
         device.budget.take(what, charged)?;
         let allocate = |location| match lock(&device.allocator).as_mut() {
             Some(allocator) => allocator.allocate(&AllocationCreateDesc {
@@ -156,7 +158,7 @@ impl Memory {
                     }
                 }
             }
-            Purpose::Buffer | Purpose::Image => allocate(MemoryLocation::GpuOnly),
+            Purpose::Buffer | Purpose::Image | Purpose::Stage => allocate(MemoryLocation::GpuOnly),
         };
         let allocation = allocated.map_err(|e| {
             device.budget.give_back(charged);

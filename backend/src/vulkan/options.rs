@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::device::{Limits, LimitsClamp};
 
-use super::adapter::AdapterInfo;
+use super::adapter::{AdapterInfo, AdapterKind};
 use super::error::{Error, Result};
 
 /// Which validation runs under every call.
@@ -19,6 +19,32 @@ pub enum Validation {
     Sync,
 }
 
+/// Who brings tensors from the host's linear form into their homes, and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Repacking {
+    /// The device, where it is faster: on GPUs, for what the host does not reach and is not small.
+    #[default]
+    Auto,
+    /// The processor.
+    Host,
+    /// The device, wherever it can.
+    Device,
+}
+
+impl Repacking {
+    /// Bytes that a processor packs in the time of a submission, about.
+    const SMALL: u64 = 64 << 10;
+
+    /// Whether the device repacks `bytes` of a storage, which the host may reach itself.
+    pub(super) fn by_device(self, kind: AdapterKind, mapped: bool, bytes: u64) -> bool {
+        match self {
+            Self::Auto => kind != AdapterKind::Cpu && !mapped && bytes >= Self::SMALL,
+            Self::Host => false,
+            Self::Device => true,
+        }
+    }
+}
+
 /// Options of [`super::Gpu::open`].
 #[derive(Clone, Debug)]
 pub struct GpuOptions {
@@ -30,6 +56,8 @@ pub struct GpuOptions {
     pub staging_bytes: u64,
     /// Send every transfer through staging, even where the host could write the memory itself.
     pub force_staging: bool,
+    /// Who repacks what is transferred.
+    pub repacking: Repacking,
     /// Most pipelines kept for reuse; a tape keeps its own alive beyond that.
     pub max_pipelines: usize,
     /// Folder for what is kept from one run to the next: pipelines and profiles, per device, driver and version of this crate.
@@ -43,6 +71,7 @@ impl Default for GpuOptions {
             limits_clamp: None,
             staging_bytes: 16 << 20,
             force_staging: false,
+            repacking: Repacking::Auto,
             max_pipelines: 1024,
             cache_folder: None,
         }
@@ -59,7 +88,7 @@ impl GpuOptions {
     }
 
     /// Defaults changed by the environment: `FBL_VALIDATION` is `off`, `core` or `sync`; `FBL_LIMITS` is what
-    /// [`LimitsClamp::parse`] reads; `FBL_CACHE` is a folder for what is kept, or `off`, and by default the user's cache folder. Empty
+    /// [`LimitsClamp::parse`] reads; `FBL_REPACK` is `auto`, `host` or `device`; `FBL_CACHE` is a folder for what is kept, or `off`, and by default the user's cache folder. Empty
     /// counts as unset.
     pub fn from_env() -> Result<Self> {
         Self::from_vars(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
@@ -85,6 +114,17 @@ impl GpuOptions {
                 value,
                 rule: e.to_string(),
             })?);
+        }
+        if let Some(value) = var("FBL_REPACK") {
+            options.repacking = match value.as_str() {
+                "auto" => Repacking::Auto,
+                "host" => Repacking::Host,
+                "device" => Repacking::Device,
+                _ => {
+                    let rule = "use auto, host or device".to_owned();
+                    return Err(Error::Option { option: "FBL_REPACK", value, rule });
+                }
+            };
         }
         options.cache_folder = match var("FBL_CACHE") {
             Some(value) if value == "off" => None,
@@ -118,6 +158,19 @@ mod tests {
         assert_eq!(read.limits_clamp.unwrap().heap_bytes, Some(4096));
         let unset = options("", "").unwrap();
         assert_eq!((unset.validation, unset.limits_clamp), (Validation::Off, None));
+    }
+
+    #[test]
+    fn the_device_repacks_what_is_large_and_out_of_reach() {
+        use AdapterKind::{Cpu, Discrete};
+        let auto = GpuOptions::default().repacking;
+        assert!(auto.by_device(Discrete, false, 64 << 10));
+        assert!(!auto.by_device(Discrete, false, 1000) && !auto.by_device(Discrete, true, 1 << 20));
+        assert!(!auto.by_device(Cpu, false, 1 << 20));
+        let read = |value: &str| GpuOptions::from_vars(|name| (name == "FBL_REPACK").then(|| value.to_owned()));
+        assert!(read("device").unwrap().repacking.by_device(Cpu, true, 1));
+        assert!(!read("host").unwrap().repacking.by_device(Discrete, false, 1 << 30));
+        assert!(read("cpu").unwrap_err().to_string().contains("FBL_REPACK"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use ash::vk;
 
 use super::device::Device;
 use super::error::{Error, Result};
+use super::pipeline::Pipeline;
 use super::storage::{Object, Storage, TEXEL_BYTES, WHOLE};
 
 /// A command buffer in the recording state, with the device it belongs to.
@@ -68,6 +69,19 @@ impl<'a> Recorder<'a> {
     /// What follows sees what came before in this tape, and overwrites nothing that is still read.
     pub fn barrier(self) {
         self.memory_barrier(WORK, WRITES, WORK, ANY);
+    }
+
+    /// Runs a pipeline with a set of its layout.
+    pub fn dispatch(self, pipeline: &Pipeline, set: vk::DescriptorSet, [x, y, z]: [u32; 3]) {
+        let raw = &self.device.raw;
+        let bind_point = vk::PipelineBindPoint::COMPUTE;
+        // SAFETY: recording; pipeline, layout and set belong together, what the set names lives until the work is done,
+        // and the callers keep to the device's workgroup counts.
+        unsafe {
+            raw.cmd_bind_pipeline(self.commands, bind_point, pipeline.raw());
+            raw.cmd_bind_descriptor_sets(self.commands, bind_point, pipeline.layout(), 0, &[set], &[]);
+            raw.cmd_dispatch(self.commands, x, y, z);
+        }
     }
 
     fn memory_barrier(

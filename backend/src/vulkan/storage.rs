@@ -125,12 +125,7 @@ impl Storage {
         let bytes = check_extent(device, kind, width, height)?;
         let what = describe(kind, width, height);
         let (object, memory) = match kind {
-            StorageKind::Buffer => {
-                let raw = RawBuffer::new(device, &what, bytes)?;
-                let memory = Memory::pooled(device, &what, raw.requirements(), Purpose::Buffer)?;
-                raw.bind(&memory)?;
-                (Object::Buffer { raw: Arc::new(raw), offset: 0 }, memory)
-            }
+            StorageKind::Buffer => buffer(device, &what, bytes, Purpose::Buffer)?,
             StorageKind::Image => {
                 let mut image = RawImage::new(device, &what, width, height)?;
                 let memory = Memory::pooled(device, &what, image.requirements(), Purpose::Image)?;
@@ -138,6 +133,13 @@ impl Storage {
                 (Object::Image(image), memory)
             }
         };
+        Ok(Self::from_parts(object, Home::Own(memory), width, height))
+    }
+
+    /// A buffer for transfers, its contents undefined.
+    pub(super) fn stage(device: &Arc<Device>, width: u32, height: u32) -> Result<Self> {
+        let bytes = check_extent(device, StorageKind::Buffer, width, height)?;
+        let (object, memory) = buffer(device, "the device's staging buffer", bytes, Purpose::Stage)?;
         Ok(Self::from_parts(object, Home::Own(memory), width, height))
     }
 
@@ -149,6 +151,13 @@ impl Storage {
         let defined = AtomicBool::new(matches!(object, Object::Buffer { .. }));
         Self(Arc::new(Inner { object, width, height, home, defined }))
     }
+}
+
+fn buffer(device: &Arc<Device>, what: &str, bytes: u64, purpose: Purpose) -> Result<(Object, Memory)> {
+    let raw = RawBuffer::new(device, what, bytes)?;
+    let memory = Memory::pooled(device, what, raw.requirements(), purpose)?;
+    raw.bind(&memory)?;
+    Ok((Object::Buffer { raw: Arc::new(raw), offset: 0 }, memory))
 }
 
 impl std::fmt::Debug for Storage {

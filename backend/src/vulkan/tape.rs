@@ -271,16 +271,7 @@ impl Tape {
         match &step.work {
             Work::Dispatch { pipeline, operands, groups } => {
                 let set = self.descriptors.write(gpu, pipeline, operands)?;
-                let raw = &self.device.raw;
-                let commands = recorder.commands;
-                let bind_point = vk::PipelineBindPoint::COMPUTE;
-                // SAFETY: recording; pipeline, layout and set belong together, what the set names lives as long as
-                // the tape, and the counts were checked.
-                unsafe {
-                    raw.cmd_bind_pipeline(commands, bind_point, pipeline.raw());
-                    raw.cmd_bind_descriptor_sets(commands, bind_point, pipeline.layout(), 0, &[set], &[]);
-                    raw.cmd_dispatch(commands, groups[0], groups[1], groups[2]);
-                }
+                recorder.dispatch(pipeline, set, *groups);
             }
             Work::Copy { from, to } => recorder.copy(from, to),
             Work::Fill { storage, pattern } => recorder.fill(storage, *pattern),

@@ -16,20 +16,28 @@ use super::memory::{HostPtr, Memory, Purpose};
 use super::record::{Recorder, Run, check_copy};
 use super::storage::{RawBuffer, Storage, TEXEL_BYTES};
 
-/// One command buffer with its fence and staging, used by one transfer at a time.
+/// Two command buffers with their fences, and staging, used by one transfer at a time.
 pub(super) struct Lane {
-    device: Arc<Device>,
+    pub device: Arc<Device>,
     pool: vk::CommandPool,
-    commands: vk::CommandBuffer,
-    fence: vk::Fence,
-    staging: Staging,
+    turns: [Turn; 2],
+    pub staging: Staging,
+    /// What [`super::repack`] has on the device, where that repacks.
+    pub stage: Option<Storage>,
 }
 
-struct Staging {
-    buffer: RawBuffer,
+/// A command buffer with its fence.
+struct Turn {
+    commands: vk::CommandBuffer,
+    fence: vk::Fence,
+    in_flight: bool,
+}
+
+pub(super) struct Staging {
+    pub buffer: RawBuffer,
     host: HostPtr,
     /// Size in texels.
-    texels: u64,
+    pub texels: u64,
     /// Holds the mapping that `host` points into.
     _memory: Memory,
 }
@@ -45,14 +53,14 @@ impl Staging {
         Ok(Self { buffer, host, texels, _memory: memory })
     }
 
-    fn write(&self, texel: u64, data: &[u8]) {
+    pub fn write(&self, texel: u64, data: &[u8]) {
         assert!(texel * TEXEL_BYTES + data.len() as u64 <= self.texels * TEXEL_BYTES);
-        // SAFETY: in bounds by the assertion; the lane is borrowed mutably by its one user, whose submissions are
-        // waited for.
+        // SAFETY: in bounds by the assertion; the lane is borrowed mutably by its one user, who waited for the
+        // submissions that use these texels.
         unsafe { self.host.write(texel * TEXEL_BYTES, data) }
     }
 
-    fn read(&self, texel: u64, out: &mut [u8]) {
+    pub fn read(&self, texel: u64, out: &mut [u8]) {
         assert!(texel * TEXEL_BYTES + out.len() as u64 <= self.texels * TEXEL_BYTES);
         // SAFETY: as in `write`.
         unsafe { self.host.read(texel * TEXEL_BYTES, out) }
@@ -75,12 +83,13 @@ fn next_run(kind: StorageKind, width: u64, first: u64, left: u64, room: u64, cap
 impl Lane {
     pub fn new(device: &Arc<Device>, staging_bytes: u64) -> Result<Self> {
         let staging = Staging::new(device, staging_bytes)?;
+        let idle = || Turn { commands: vk::CommandBuffer::null(), fence: vk::Fence::null(), in_flight: false };
         let mut lane = Self {
             device: Arc::clone(device),
             pool: vk::CommandPool::null(),
-            commands: vk::CommandBuffer::null(),
-            fence: vk::Fence::null(),
+            turns: [idle(), idle()],
             staging,
+            stage: None,
         };
         let raw = &device.raw;
         let info = vk::CommandPoolCreateInfo::default()
@@ -89,35 +98,52 @@ impl Lane {
         // SAFETY: the family is the one the device was made with.
         lane.pool =
             unsafe { raw.create_command_pool(&info, None) }.map_err(|r| device.failed("vkCreateCommandPool", r))?;
-        let info = vk::CommandBufferAllocateInfo::default().command_pool(lane.pool).command_buffer_count(1);
+        let info = vk::CommandBufferAllocateInfo::default().command_pool(lane.pool).command_buffer_count(2);
         // SAFETY: the pool was just made.
-        lane.commands = unsafe { raw.allocate_command_buffers(&info) }
-            .map_err(|r| device.failed("vkAllocateCommandBuffers", r))?[0];
-        // SAFETY: no precondition beyond a live device.
-        lane.fence = unsafe { raw.create_fence(&vk::FenceCreateInfo::default(), None) }
-            .map_err(|r| device.failed("vkCreateFence", r))?;
+        let commands =
+            unsafe { raw.allocate_command_buffers(&info) }.map_err(|r| device.failed("vkAllocateCommandBuffers", r))?;
+        for (turn, commands) in lane.turns.iter_mut().zip(commands) {
+            turn.commands = commands;
+            // SAFETY: no precondition beyond a live device.
+            turn.fence = unsafe { raw.create_fence(&vk::FenceCreateInfo::default(), None) }
+                .map_err(|r| device.failed("vkCreateFence", r))?;
+        }
         Ok(lane)
     }
 
     /// Records with `record`, submits, and waits.
     fn run(&mut self, record: impl FnOnce(Recorder<'_>)) -> Result<()> {
-        let device = &self.device;
-        // SAFETY: the last submission was waited for (or failed, which loses the device), so the command buffer and
-        // fence are idle.
+        self.start(0, record)?;
+        self.finish(0)
+    }
+
+    /// Waits until a turn is over, records with `record`, and submits.
+    pub fn start(&mut self, turn: usize, record: impl FnOnce(Recorder<'_>)) -> Result<()> {
+        self.finish(turn)?;
+        let (device, Turn { commands, fence, in_flight }) = (&self.device, &mut self.turns[turn]);
+        // SAFETY: the turn's last submission was waited for (or failed, which loses the device), so the command buffer
+        // and fence are idle.
         unsafe {
             device
                 .raw
-                .reset_command_buffer(self.commands, vk::CommandBufferResetFlags::empty())
+                .reset_command_buffer(*commands, vk::CommandBufferResetFlags::empty())
                 .map_err(|r| device.failed("vkResetCommandBuffer", r))?;
-            device.raw.reset_fences(&[self.fence]).map_err(|r| device.failed("vkResetFences", r))?;
+            device.raw.reset_fences(&[*fence]).map_err(|r| device.failed("vkResetFences", r))?;
         }
-        let recorder = Recorder::begin(device, self.commands, vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT)?;
+        let recorder = Recorder::begin(device, *commands, vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT)?;
         recorder.acquire();
         record(recorder);
         recorder.release_to_host();
         recorder.end()?;
-        device.submit(&[self.commands], self.fence)?;
-        device.wait(self.fence)
+        device.submit(&[*commands], *fence)?;
+        *in_flight = true;
+        Ok(())
+    }
+
+    /// Waits until a turn is over.
+    pub fn finish(&mut self, turn: usize) -> Result<()> {
+        let Turn { fence, in_flight, .. } = &mut self.turns[turn];
+        if std::mem::take(in_flight) { self.device.wait(*fence) } else { Ok(()) }
     }
 
     /// Sets every word of the storage to `pattern`.
@@ -238,7 +264,7 @@ impl Drop for Lane {
     fn drop(&mut self) {
         // SAFETY: every submission was waited for; destroying null handles does nothing.
         unsafe {
-            self.device.raw.destroy_fence(self.fence, None);
+            self.turns.iter().for_each(|turn| self.device.raw.destroy_fence(turn.fence, None));
             self.device.raw.destroy_command_pool(self.pool, None);
         }
     }

@@ -13,7 +13,7 @@ use ash::vk::Result as Answer;
 use fblayout::engine::{Engine, EngineOptions, Error};
 use fblayout::graph::{Array, Contents, DType, Graph, Op, Unary, ValueId, eval};
 use fblayout::plan::{PlanOptions, StorageChoice};
-use fblayout::vulkan::{self, Census, GpuOptions, Step, Tape, TapeOptions, Validation, Work};
+use fblayout::vulkan::{self, Census, GpuOptions, Repacking, Step, Tape, TapeOptions, Validation, Work};
 use loader::{CALLS, Call, Fault};
 
 /// What the validation layer said, of devices too that failed to open.
@@ -40,7 +40,7 @@ fn said() -> std::sync::MutexGuard<'static, Vec<String>> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A program with everything that engines do: tensors in images, transfers through staging and by the host itself, a value in
+/// A program with everything that engines do: tensors in images, transfers that the device repacks and others by the host itself, a value in
 /// the arena, times of steps, a run again, a tape that is in flight while the host writes.
 struct Small {
     graph: Graph,
@@ -65,6 +65,7 @@ impl Small {
         let gpu = GpuOptions {
             validation: Validation::Sync,
             staging_bytes: 1 << 12,
+            repacking: Repacking::Device,
             cache_folder: Some(cache.to_owned()),
             ..GpuOptions::default()
         };
@@ -126,7 +127,7 @@ impl Small {
     }
 }
 
-/// The host waits for the queue before it writes to memory that it has mapped.
+/// The host waits for the queue before it writes to memory that it has mapped; images take texels through staging.
 fn write_behind_a_run(gpu: &Arc<vulkan::Gpu>) -> vulkan::Result<()> {
     let storage = gpu.create_buffer(4, 4)?;
     let fill = Step { work: Work::Fill { storage: &storage, pattern: 7 }, barrier_before: false, discard: &[] };
@@ -135,7 +136,11 @@ fn write_behind_a_run(gpu: &Arc<vulkan::Gpu>) -> vulkan::Result<()> {
     let bytes = [5; 256];
     gpu.upload(&storage, &bytes)?;
     assert_eq!(gpu.download(&storage)?, bytes);
-    tape.wait()
+    tape.wait()?;
+    let image = gpu.create_image(4, 4)?;
+    gpu.upload(&image, &bytes)?;
+    assert_eq!(gpu.download(&image)?, bytes);
+    Ok(())
 }
 
 /// What became of the faults of one call.

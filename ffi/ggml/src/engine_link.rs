@@ -64,6 +64,11 @@ impl Home for Link {
         self.0.write(tensor, bytes).map_err(text)
     }
 
+    /// Caches begin as zeros, and may be most of a device's memory.
+    fn zero(&self, tensor: &Self::Tensor, _: usize) -> Result<(), String> {
+        self.0.zero(tensor).map_err(text)
+    }
+
     fn read(&self, tensor: &Self::Tensor) -> Result<Vec<u8>, String> {
         self.0.read(tensor).map_err(text)
     }

@@ -24,6 +24,10 @@ pub trait Home {
     fn create(&self, dtype: DType, shape: Shape) -> Result<Self::Tensor, String>;
     /// Replaces the contents by ggml's linear bytes.
     fn write(&self, tensor: &Self::Tensor, bytes: &[u8]) -> Result<(), String>;
+    /// Replaces the contents by zeros, `len` linear bytes of them.
+    fn zero(&self, tensor: &Self::Tensor, len: usize) -> Result<(), String> {
+        self.write(tensor, &vec![0; len])
+    }
     /// The contents as ggml's linear bytes.
     fn read(&self, tensor: &Self::Tensor) -> Result<Vec<u8>, String>;
 }
@@ -273,6 +277,7 @@ impl<H: Home> Memory<H> {
         if !record.device_fresh {
             let uploaded = match &record.host {
                 Host::Absent => Ok(()),
+                Host::Fill(0) => home.zero(&tensor, record.len),
                 Host::Fill(value) => home.write(&tensor, &vec![*value; record.len]),
                 Host::Bytes(bytes) => home.write(&tensor, bytes),
             };

@@ -10,6 +10,7 @@ mod reference;
 mod steps;
 mod table;
 mod train;
+mod transfer;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ enum Command {
     Attention(attention::Arguments),
     /// Runs LoRA steps of one host by the plugin and by a peer's backend in turns, measured.
     Train(train::Arguments),
+    /// Writes tensors to the device present and reads them back, repacked by the processor and by the device, measured.
+    Transfer(transfer::Arguments),
     /// Plans training steps for the device present and makes their pipelines, measured.
     Pipelines(pipelines::Arguments),
 }
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Gemm(arguments) => gemm::run(&arguments),
         Command::Attention(arguments) => attention::run(&arguments),
         Command::Train(arguments) => train::run(&arguments),
+        Command::Transfer(arguments) => transfer::run(&arguments),
         Command::Pipelines(arguments) => pipelines::run(&arguments),
     };
     match result {

@@ -38,6 +38,13 @@ impl Home for MockHome {
         Ok(())
     }
 
+    fn zero(&self, tensor: &MockTensor, len: usize) -> Result<(), String> {
+        self.check()?;
+        assert_eq!(tensor.0.borrow().len(), len);
+        tensor.0.borrow_mut().fill(0);
+        Ok(())
+    }
+
     fn read(&self, tensor: &MockTensor) -> Result<Vec<u8>, String> {
         self.check()?;
         self.reads.set(self.reads.get() + 1);
@@ -130,6 +137,11 @@ fn a_whole_fill_needs_no_read_back() {
     assert_eq!(home.reads.get(), 0);
     let tensor = memory.device_input(&home, &gradient, PERSISTENT).expect("has a home");
     assert!(tensor.0.borrow().iter().all(|&byte| byte == 0));
+    assert_eq!(home.writes.get(), 0, "zeros do not travel");
+    memory.fill(&home, &gradient, PERSISTENT, 0, gradient.geometry.nbytes, 7).expect("in range");
+    let tensor = memory.device_input(&home, &gradient, PERSISTENT).expect("has a home");
+    assert!(tensor.0.borrow().iter().all(|&byte| byte == 7));
+    assert_eq!(home.writes.get(), 1);
 }
 
 #[test]

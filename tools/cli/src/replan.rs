@@ -7,7 +7,7 @@ use fblayout::plan::{Change, Selector};
 use serde::Serialize;
 
 use crate::target::{Plans, Target};
-use crate::units;
+use fblayout_page::units;
 
 /// What is told of it.
 #[derive(Serialize)]

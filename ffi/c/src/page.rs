@@ -1,5 +1,6 @@
 //! What is told of a plan, as a page.
 
+use fblayout::device::{Preset, Profile};
 use fblayout::plan::{Home, predict};
 use fblayout::probe;
 use fblayout::session::Session;
@@ -15,7 +16,8 @@ pub fn of(session: &Session, title: &str) -> Result<String, Failure> {
     // A program does not keep the graph as it runs; planned again, it and its plan are the same.
     let (graph, plan) = engine.planned(session.recipe().graph())?;
     let measured = probe::kept(engine.gpu()).ok();
-    let profile = engine.options().selection.map(|(_, profile)| profile).or(measured.as_ref());
+    let selected = engine.options().selection.map(|(_, profile)| profile);
+    let profile = selected.or(measured.as_ref());
     let predicted = profile.map(|profile| predict(&plan, &graph, profile));
     let bytes = |home: &Home| {
         engine.gpu().storage_footprint(home.kind, home.width, home.height).map(|footprint| footprint.bytes)
@@ -29,7 +31,17 @@ pub fn of(session: &Session, title: &str) -> Result<String, Failure> {
         exact: true,
     };
     let (device, policy) = (&engine.gpu().adapter().name, engine.options().plan.policy);
-    let what = format!("A graph of {} nodes on {device}, by policy {policy}", graph.nodes.len());
+    let rates = match (selected.and_then(name), profile) {
+        (Some(machine), _) => format!("; times are those of {machine}"),
+        (None, Some(_)) => "; times are by its rates as they were measured".to_owned(),
+        (None, None) => String::new(),
+    };
+    let what = format!("A graph of {} nodes on {device}, by policy {policy}{rates}", graph.nodes.len());
     let words = Words { title, what: &what, ..Words::default() };
     page(&known, &words).map_err(|e| Failure::new(FBL_ERR_PANIC, format!("a defect of the library: {e}")))
+}
+
+/// The preset that a profile is of.
+fn name(profile: &Profile) -> Option<&'static str> {
+    Preset::machines().find(|&(_, known)| std::ptr::eq(known, profile)).map(|(preset, _)| preset.name)
 }

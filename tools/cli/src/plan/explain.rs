@@ -5,15 +5,13 @@ use std::fmt;
 use fblayout::graph::{DType, Desc, Graph, Node, Operand, Shape, ValueId};
 use fblayout::kernels::{Access, Addressing, parameters, schedule_in_words};
 use fblayout::plan::{Candidate, Choice, Home, Selector, StepCost, Tile, Transform, Verdict, candidates};
-use serde::Serialize;
-
-use fblayout_page::plan::Known;
-use fblayout_page::plan::coordinates;
 use fblayout_page::plan::tensors::{Role, place, steps_around_nodes, steps_of_nodes, storage, transforms_of_nodes};
+use fblayout_page::plan::{Known, coordinates};
+use fblayout_page::units;
+use serde::Serialize;
 
 use super::search;
 use crate::target::Target;
-use fblayout_page::units;
 
 /// What is told of a node.
 #[derive(Serialize)]

@@ -2,12 +2,10 @@
 
 use fblayout::device::Profile;
 use fblayout::roofline::{Kind, Measured, Phase, Roof, Runs, Times};
-use serde::Serialize;
-
 use fblayout_page::roofline::{Chart, Work};
 use fblayout_page::scale::round;
-use fblayout_page::units;
-use fblayout_page::{Fact, STYLE, render};
+use fblayout_page::{Fact, STYLE, render, units};
+use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("page.html");
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use fblayout::device::Profile;
 use fblayout::roofline::{Kind, Measured, Roof, Runs, Times};
-
 use fblayout_page::units;
 
 /// What is printed.

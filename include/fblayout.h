@@ -127,6 +127,12 @@
 // Attention that a graph trains as products and a softmax is computed in one sweep, without memory for its scores.
 #define FBL_ATTENTION_FUSED 3
 
+// A head is computed with its loss in chunks of as many tokens as suit the device: the default.
+#define FBL_HEAD_CHUNKED 4294967294
+
+// A head is computed as it is written, with logits of all tokens at once.
+#define FBL_HEAD_WHOLE 4294967295
+
 // No validation of Vulkan's calls.
 #define FBL_VALIDATION_OFF 1
 
@@ -259,8 +265,8 @@ typedef struct fbl_engine_options {
   uint32_t attention;
   // One of FBL_VALIDATION_*.
   uint32_t validation;
-  // Zero.
-  uint32_t reserved;
+  // How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+  uint32_t head;
   // Bytes that a program may take together with its tensors; values are computed again where it would take more. 0: no bound.
   uint64_t budget_bytes;
   // Limits to pretend: a preset's name such as "adreno-830", or JSON such as {"heap_bytes": 67108864}. NULL: the device's own.
@@ -312,8 +318,8 @@ typedef struct fbl_compile_options {
   uint32_t policy;
   // One of FBL_ATTENTION_*.
   uint32_t attention;
-  // Zero.
-  uint32_t reserved;
+  // How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+  uint32_t head;
   // Bytes that the program may take together with its tensors; values are computed again where it would take more.
   uint64_t budget_bytes;
   // Inputs and parameters that share their memory.
@@ -1029,6 +1035,22 @@ fbl_status fbl_program_plan(const struct fbl_program *program,
                             char *buffer,
                             size_t capacity,
                             size_t *length);
+
+// The program's plan as a page: one HTML file without anything from elsewhere. It shows the step op after op, what lives where and when,
+// which views and copies became coordinates and why others moved bytes; where the machine's rates are known (`fbl_engine_probe`, or a preset
+// in FBL_PROFILE) times, bytes and a roofline as well, all of them simulated. Layers whose nodes are named "blk.0.", "blk.1." and so on
+// are drawn once where they are alike. `title` is what the page says it is of. Text convention: see `fbl_error_message`.
+//
+// To ask for the length is to make the page.
+//
+// Contract:
+// `program` is a program, `title` ends with NUL; `buffer` is NULL or has `capacity` bytes; `length` is NULL or points to a size_t.
+FBL_API
+fbl_status fbl_program_plan_html(const struct fbl_program *program,
+                                 const char *title,
+                                 char *buffer,
+                                 size_t capacity,
+                                 size_t *length);
 
 // Compiles a training step of a graph: its nodes, the gradients of what is trained, and an optimizer's step for each. Weights and data
 // are uploaded to its program (`fbl_trainer_program`); adapters are filled already, parameters are zero.

@@ -1,8 +1,10 @@
 //! Any op, with parameters that mostly make sense.
 
+use std::sync::LazyLock;
+
 use arbitrary::{Result, Unstructured};
 use fblayout::graph::{
-    Binary, FlashAttn, Gate, Inset, Op, Pool, PoolKind, Rope, RopeMode, Sampling, Triangle, Unary, Window,
+    Binary, FlashAttn, Gate, Inset, Op, Pool, PoolKind, ROWS, Rope, RopeMode, Row, Sampling, Triangle, Unary, Window,
 };
 
 use crate::numbers::{number, numbers};
@@ -19,7 +21,7 @@ pub fn op(u: &mut Unstructured<'_>) -> Result<Op> {
         12 => Op::FlashAttnBackKv(attention(u)?),
         13..=18 => Op::Binary(pick(&[Binary::Add, Binary::Sub, Binary::Mul, Binary::Div], u)?),
         19 => Op::Scale { scale: 0.5, bias: 1.0 },
-        20..=23 => Op::Unary(unary(u)?),
+        20..=23 => Op::Unary(pick(&UNARY, u)?),
         24 => pick(&[Op::SiluBack, Op::TanhBack, Op::GeluBack, Op::SwiGlu, Op::GeGlu], u)?,
         25 => Op::Gated(pick(
             &[
@@ -114,43 +116,17 @@ fn pool(u: &mut Unstructured<'_>) -> Result<Pool> {
     Ok(Pool { kind, extent: numbers(u)?, stride: numbers(u)?, pad: numbers(u)?.map(|n: u32| n.wrapping_sub(1)) })
 }
 
-fn unary(u: &mut Unstructured<'_>) -> Result<Unary> {
-    use Unary::*;
-    pick(
-        &[
-            Silu,
-            Neg,
-            Sqr,
-            Sqrt,
-            Tanh,
-            Gelu,
-            Abs,
-            Sgn,
-            Step,
-            Elu,
-            Relu,
-            Sigmoid,
-            GeluQuick,
-            HardSwish,
-            HardSigmoid,
-            Exp,
-            Expm1,
-            Softplus,
-            GeluErf,
-            Floor,
-            Ceil,
-            Round,
-            Trunc,
-            Log,
-            Sin,
-            Cos,
-            XIelu { alpha_n: 0.8, alpha_p: 0.8, beta: 0.5, eps: 0.0 },
-            Clamp { min: -1.0, max: 1.0 },
-            LeakyRelu { slope: 0.1 },
-        ],
-        u,
-    )
-}
+/// Every function of one operand that the table has, with a half for each of its attributes.
+static UNARY: LazyLock<Vec<Unary>> = LazyLock::new(|| {
+    let function = |row: &&Row| {
+        let attributes: Vec<String> = row.attributes().iter().map(|a| format!("{}=0.5", a.name)).collect();
+        match Op::named(row.name, &attributes.join(" ")) {
+            Ok(Op::Unary(function)) => Some(function),
+            _ => None,
+        }
+    };
+    ROWS.iter().filter_map(function).collect()
+});
 
 /// One of these. They are made first, for they take from the same input.
 fn pick<T: Copy>(all: &[T], u: &mut Unstructured<'_>) -> Result<T> {

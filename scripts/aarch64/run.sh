@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds for aarch64 Linux and runs under qemu with the folder that sysroot.sh made: the sample of every op, and a training step.
 #   scripts/aarch64/run.sh SYSROOT
-# FBL_CASE narrows the sample. Needs what Debian calls gcc-aarch64-linux-gnu and qemu-user-static.
+# FBL_CASE and FBL_STORAGE narrow the sample. Needs what Debian calls gcc-aarch64-linux-gnu and qemu-user-static.
 set -euo pipefail
 root=$(realpath "${1:?usage: run.sh SYSROOT}")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,8 +1,10 @@
 //! The sample of every op as one program, for machines without cargo (`scripts/android`): prints a table, fails if a case does.
-//! `FBL_CASE` narrows it to groups and cases by a part of their names.
+//! `FBL_CASE` narrows it to groups and cases by a part of their names, `FBL_STORAGE` to one kind of storage.
 
 use std::process::ExitCode;
 
+use fblayout::engine::EngineOptions;
+use fblayout::plan::StorageChoice;
 use fblayout_spirv_tests::{STORAGES, VulkanDevice, sample};
 
 fn main() -> ExitCode {
@@ -19,8 +21,9 @@ fn main() -> ExitCode {
 /// Whether all cases pass.
 fn run() -> Result<bool, String> {
     let part = std::env::var("FBL_CASE").unwrap_or_default();
+    let asked = EngineOptions::from_env().map_err(|e| e.to_string())?.plan.storage;
     let mut failures = Vec::new();
-    for storage in STORAGES {
+    for storage in STORAGES.into_iter().filter(|&storage| asked == StorageChoice::Auto || asked == storage) {
         let device = VulkanDevice::open(storage)?;
         let adapter = device.engine().gpu().adapter();
         println!("# {}, {}, subgroups of {}: {storage:?}", adapter.name, adapter.driver, adapter.limits.subgroup_size);

@@ -342,8 +342,7 @@ impl Engine {
         Ok(plan::supports(graph, &options.gpu.limits(adapter), options.plan)?)
     }
 
-    /// What [`Engine::compile`] would do with this graph. Steps name nodes of the graph as it is run: that of
-    /// [`replace_attention`] and [`chunk_head`], and where values are recomputed that of [`Engine::recompute`].
+    /// What [`Engine::compile`] would do with this graph. Steps name nodes of the graph as it is run, see [`Engine::planned`].
     pub fn plan(&self, graph: &Graph) -> Result<Plan, Error> {
         Ok(self.planned(graph)?.1)
     }
@@ -395,8 +394,12 @@ impl Engine {
         Ok(program.watched(Arc::clone(recorder), kinds))
     }
 
-    /// The graph as it is run, with its plan.
-    fn planned<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {
+    /// The graph as [`Engine::compile`] would run it, with its plan: rewritten by [`replace_attention`] and [`chunk_head`], and where
+    /// values are recomputed by [`Engine::recompute`].
+    ///
+    /// # Errors
+    /// The graph is not well formed or cannot be planned.
+    pub fn planned<'g>(&self, graph: &'g Graph) -> Result<(Cow<'g, Graph>, Plan), Error> {
         graph.verify()?;
         let (replaced, mut report) = self.replaced(graph);
         let (graph, mut plan) = match replaced {

@@ -162,9 +162,12 @@ impl Built {
                         "is computed; only external ones are written",
                     ));
                 }
-                let name = format!("{}_{}", op.row().name.to_lowercase(), self.graph.nodes.len());
-                self.graph.node_into(name, *op, inputs, target);
-                if !op.row().updates.is_empty() {
+                if op.row().updates.is_empty() {
+                    let name = format!("{}_{}", op.row().name.to_lowercase(), self.graph.nodes.len());
+                    self.graph.node_into(name, *op, inputs, target);
+                } else {
+                    let name = format!("{}.step", self.graph.values[target.index()].name);
+                    self.graph.node_into(name, *op, inputs, target);
                     self.move_up();
                 }
             }

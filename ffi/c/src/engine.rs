@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fblayout::device::LimitsClamp;
 use fblayout::engine::{AttentionChoice, Engine, EngineOptions};
-use fblayout::plan::{Budget, Policy, StorageChoice};
+use fblayout::plan::{Budget, HeadChoice, Policy, StorageChoice};
 use fblayout::probe;
 use fblayout::vulkan::{TapeOptions, Validation};
 
@@ -48,6 +48,11 @@ pub const FBL_ATTENTION_UNFUSED: u32 = 2;
 /// Attention that a graph trains as products and a softmax is computed in one sweep, without memory for its scores.
 pub const FBL_ATTENTION_FUSED: u32 = 3;
 
+/// A head is computed with its loss in chunks of as many tokens as suit the device: the default.
+pub const FBL_HEAD_CHUNKED: u32 = 0xffff_fffe;
+/// A head is computed as it is written, with logits of all tokens at once.
+pub const FBL_HEAD_WHOLE: u32 = 0xffff_ffff;
+
 /// No validation of Vulkan's calls.
 pub const FBL_VALIDATION_OFF: u32 = 1;
 /// The Khronos validation layer; its messages are counted by `fbl_engine_validation_count`.
@@ -72,8 +77,8 @@ pub struct fbl_engine_options {
     pub attention: u32,
     /// One of FBL_VALIDATION_*.
     pub validation: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+    pub head: u32,
     /// Bytes that a program may take together with its tensors; values are computed again where it would take more. 0: no bound.
     pub budget_bytes: u64,
     /// Limits to pretend: a preset's name such as "adreno-830", or JSON such as {"heap_bytes": 67108864}. NULL: the device's own.
@@ -103,9 +108,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The engine that plans as these options say, which are those of the engine but for policy, storage, attention and budget.
+    /// The engine that plans as these options say, which are those of the engine but for policy, storage, attention, heads and budget.
     pub fn planning(&self, options: &EngineOptions) -> Arc<Engine> {
-        let asks = |o: &EngineOptions| (o.plan, o.attention, o.budget);
+        let asks = |o: &EngineOptions| (o.plan, o.attention, o.head, o.budget);
         let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         let known = [&self.engine].into_iter().chain(&*beside).find(|known| asks(known.options()) == asks(options));
         if let Some(known) = known {
@@ -171,19 +176,27 @@ pub(crate) fn attention(number: u32) -> Result<Option<AttentionChoice>, Failure>
     })
 }
 
+/// What is done with heads that a number means; `None` for the default.
+pub(crate) fn head(number: u32) -> Option<HeadChoice> {
+    match number {
+        FBL_DEFAULT => None,
+        FBL_HEAD_CHUNKED => Some(HeadChoice::Chunked),
+        FBL_HEAD_WHOLE => Some(HeadChoice::Whole),
+        tokens => Some(HeadChoice::Tokens(tokens)),
+    }
+}
+
 impl fbl_engine_options {
     /// The options that the fields mean.
     ///
     /// # Safety
     /// The texts are NULL or end with NUL.
     unsafe fn meant(&self) -> Result<EngineOptions, Failure> {
-        if self.reserved != 0 {
-            return Err(Failure::argument("reserved is not 0"));
-        }
         let mut options = EngineOptions::from_env()?;
         options.plan.storage = storage(self.storage)?.unwrap_or(options.plan.storage);
         options.plan.policy = policy(self.policy)?.unwrap_or(options.plan.policy);
         options.attention = attention(self.attention)?.unwrap_or(options.attention);
+        options.head = head(self.head).unwrap_or(options.head);
         let validation = match self.validation {
             FBL_DEFAULT => options.gpu.validation,
             FBL_VALIDATION_OFF => Validation::Off,

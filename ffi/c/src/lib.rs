@@ -6,7 +6,7 @@
 //! | `versioned`, `text` | structs and strings that cross the border |
 //! | `version`, `log` | what belongs to no engine |
 //! | `device`, `engine` | the first layer: devices, and one of them opened |
-//! | `dtype`, `handle`, `graph`, `view`, `ops`, `program`, `plan` | the second: graphs, and what they are compiled to |
+//! | `dtype`, `handle`, `graph`, `view`, `ops`, `program`, `plan`, `page` | the second: graphs, and what they are compiled to |
 //! | `train` | the third: adapters, optimizers, checkpoints |
 //!
 //! The order of the modules below is that of the header.
@@ -37,6 +37,7 @@ pub mod train;
 
 mod failure;
 mod guard;
+mod page;
 mod plan;
 mod text;
 mod versioned;

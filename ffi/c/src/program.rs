@@ -9,11 +9,12 @@ use fblayout::recipe::{Dim, TensorId};
 use fblayout::session::{self, Session};
 use fblayout::train::Trainer;
 
-use crate::engine::{Shared, attention, policy, storage};
+use crate::engine::{Shared, attention, head, policy, storage};
 use crate::failure::Failure;
 use crate::graph::{describe, fbl_graph, fbl_tensor_desc, locked, with_graph};
 use crate::guard::{borrow, call, elements, engine_call, out};
 use crate::handle::{Handles, Serial, fbl_extent, fbl_tensor};
+use crate::page;
 use crate::plan::Told;
 use crate::status::*;
 use crate::text::{Room, json, text};
@@ -82,8 +83,8 @@ pub struct fbl_compile_options {
     pub policy: u32,
     /// One of FBL_ATTENTION_*.
     pub attention: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+    pub head: u32,
     /// Bytes that the program may take together with its tensors; values are computed again where it would take more.
     pub budget_bytes: u64,
     /// Inputs and parameters that share their memory.
@@ -113,13 +114,11 @@ impl Compilation {
         }
         // SAFETY: not NULL; this function's contract.
         let given = unsafe { versioned::read(options) }?;
-        if given.reserved != 0 {
-            return Err(Failure::argument("reserved is not 0"));
-        }
         let mut planned = shared.engine.options().clone();
         planned.plan.storage = storage(given.storage)?.unwrap_or(planned.plan.storage);
         planned.plan.policy = policy(given.policy)?.unwrap_or(planned.plan.policy);
         planned.attention = attention(given.attention)?.unwrap_or(planned.attention);
+        planned.head = head(given.head).unwrap_or(planned.head);
         if given.budget_bytes != 0 {
             planned.budget = Some(Budget(given.budget_bytes));
         }
@@ -376,6 +375,32 @@ pub unsafe extern "C" fn fbl_program_plan(
         with_program("fbl_program_plan", program, |_, work| {
             let text = json(&Told::new(work.session().plan()))?;
             Ok(Room { buffer, capacity, length }.fill(&text))
+        })
+    }
+}
+
+/// The program's plan as a page: one HTML file without anything from elsewhere. It shows the step op after op, what lives where and when,
+/// which views and copies became coordinates and why others moved bytes; where the machine's rates are known (`fbl_engine_probe`, or a preset
+/// in FBL_PROFILE) times, bytes and a roofline as well, all of them simulated. Layers whose nodes are named "blk.0.", "blk.1." and so on
+/// are drawn once where they are alike. `title` is what the page says it is of. Text convention: see `fbl_error_message`.
+///
+/// To ask for the length is to make the page.
+///
+/// # Safety
+/// `program` is a program, `title` ends with NUL; `buffer` is NULL or has `capacity` bytes; `length` is NULL or points to a size_t.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fbl_program_plan_html(
+    program: *const fbl_program,
+    title: *const c_char,
+    buffer: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+) -> fbl_status {
+    // SAFETY: this function's contract.
+    unsafe {
+        with_program("fbl_program_plan_html", program, |_, work| {
+            let page = page::of(work.session(), text(title, "title")?)?;
+            Ok(Room { buffer, capacity, length }.fill(&page))
         })
     }
 }

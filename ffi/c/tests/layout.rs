@@ -30,10 +30,10 @@ macro_rules! structs {
 fn structs_are_alike_in_c() {
     let (rust, c) = structs! {
         fbl_device_info { struct_size memory_bytes kind index name driver }
-        fbl_engine_options { struct_size device storage policy attention validation reserved budget_bytes limits cache }
+        fbl_engine_options { struct_size device storage policy attention validation head budget_bytes limits cache }
         fbl_tensor_desc { struct_size bytes shape dtype reserved }
         fbl_binding { tensor program source }
-        fbl_compile_options { struct_size storage policy attention reserved budget_bytes bindings binding_count }
+        fbl_compile_options { struct_size storage policy attention head budget_bytes bindings binding_count }
         fbl_adapter { weights rank alpha }
         fbl_train_options {
             struct_size loss logits labels adapters adapter_count seed optimizer beta1 beta2 eps learning_rate

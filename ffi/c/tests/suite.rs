@@ -137,11 +137,12 @@ fn the_example_in_c_is_right() {
 fn the_example_in_cpp_learns_its_sentence() {
     let folder = TempDir::new().expect("a folder");
     let mut command = Command::new(compile(&Path::new(ROOT).join("examples/transformer.cpp"), &[], &folder));
-    let plan = folder.path().join("plan.json");
+    let plan = folder.path().join("plan.html");
     let told = passes({
         command.arg(&plan);
         command
     });
     assert!(told.ends_with("\nlearned\n"), "{told}");
-    assert!(std::fs::read_to_string(plan).expect("a plan").contains("\"steps\""));
+    let page = std::fs::read_to_string(plan).expect("a page");
+    assert!(page.contains("layers 0\u{2013}1, backward and update") && page.ends_with("</html>"), "layers are folded");
 }

@@ -2,13 +2,12 @@
 
 mod candidates;
 mod model;
-mod page;
+mod output;
 mod plan;
 mod probe;
 mod replan;
 mod roofline;
 mod target;
-mod units;
 
 use std::io::Write as _;
 

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use fblayout::graph::Graph;
 use fblayout::plan::{Change, Selector};
+use fblayout_page::units;
 use serde::Serialize;
 
 use crate::target::{Plans, Target};
-use crate::units;
 
 /// What is told of it.
 #[derive(Serialize)]

@@ -51,8 +51,9 @@ static void engines(void) {
     options.policy = 99;
     CHECK_FAILS(fbl_engine_create(&options, &engine), FBL_ERR_INVALID_ARGUMENT, "policy 99");
     FBL_INIT(options);
-    options.reserved = 1;
-    CHECK_FAILS(fbl_engine_create(&options, &engine), FBL_ERR_INVALID_ARGUMENT, "reserved");
+    options.head = 64;
+    CHECK_OK(fbl_engine_create(&options, &engine));
+    fbl_engine_destroy(engine);
     FBL_INIT(options);
     options.limits = "pixel-1";
     CHECK_FAILS(fbl_engine_create(&options, &engine), FBL_ERR_INVALID_ARGUMENT, "no preset is named");

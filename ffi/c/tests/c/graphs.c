@@ -90,6 +90,13 @@ static void product(fbl_engine *engine, uint32_t policy) {
     CHECK_OK(fbl_program_plan(program, plan, length + 1, NULL));
     CHECK(strstr(plan, "\"dispatches\"") && strstr(plan, "MUL_MAT") && strstr(plan, "\"arena_bytes\""));
     free(plan);
+    CHECK(fbl_program_plan_html(program, "y = w x, y < z", NULL, 0, &length) == FBL_TRUNCATED);
+    char *page = malloc(length + 1);
+    CHECK_OK(fbl_program_plan_html(program, "y = w x, y < z", page, length + 1, NULL));
+    CHECK(strlen(page) == length && strncmp(page, "<!DOCTYPE html>", 15) == 0 && strcmp(page + length - 7, "</html>") == 0);
+    CHECK(strstr(page, "<h1>y = w x, y &lt; z</h1>") && strstr(page, "<code>MUL_MAT</code>") && strstr(page, "Nothing is predicted"));
+    free(page);
+    CHECK_FAILS(fbl_program_plan_html(program, NULL, NULL, 0, &length), FBL_ERR_NULL, "title is NULL");
     fbl_program_destroy(program);
     fbl_graph_destroy(graph);
 }

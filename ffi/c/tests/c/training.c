@@ -217,6 +217,58 @@ static void adapters(fbl_engine *engine, const char *path) {
     fbl_trainer_destroy(third);
 }
 
+/* A head that is trained, as it is written and in chunks of two tokens: the same losses but for rounding. */
+static void heads(fbl_engine *engine) {
+    enum { STEPS = 4 };
+    const uint32_t heads[2] = {FBL_HEAD_WHOLE, 2};
+    double losses[2][STEPS];
+    for (int i = 0; i < 2; i++) {
+        fbl_graph *graph = NULL;
+        CHECK_OK(fbl_graph_create(engine, &graph));
+        fbl_tensor w, x, labels, logits, loss;
+        CHECK_OK(fbl_parameter(graph, "head", FBL_F32, SHAPE(WIDTH, CLASSES), &w));
+        CHECK_OK(fbl_input(graph, "x", FBL_F32, SHAPE(WIDTH, ROWS), &x));
+        CHECK_OK(fbl_input(graph, "labels", FBL_F32, SHAPE(CLASSES, ROWS), &labels));
+        CHECK_OK(fbl_matmul(graph, w, x, &logits));
+        CHECK_OK(fbl_cross_entropy(graph, logits, labels, &loss));
+        fbl_compile_options compile;
+        FBL_INIT(compile);
+        compile.policy = FBL_POLICY_FULL;
+        compile.head = heads[i];
+        fbl_train_options options;
+        FBL_INIT(options);
+        options.loss = loss;
+        options.optimizer = FBL_OPTIMIZER_SGD;
+        options.learning_rate = 0.1f;
+        options.compile = &compile;
+        fbl_trainer *trainer = NULL;
+        CHECK_OK(fbl_trainer_create(graph, &options, &trainer));
+        fbl_program *program = NULL;
+        CHECK_OK(fbl_trainer_program(trainer, &program));
+        float xs[ROWS][WIDTH], ls[ROWS][CLASSES];
+        memset(ls, 0, sizeof ls);
+        for (int row = 0; row < ROWS; row++) {
+            for (int k = 0; k < WIDTH; k++) xs[row][k] = (float)((k * 3 + row * 5) % 11 - 5) / 4;
+            ls[row][(3 * row + 1) % CLASSES] = 1;
+        }
+        CHECK_OK(fbl_program_upload(program, x, 0, xs, sizeof xs));
+        CHECK_OK(fbl_program_upload(program, labels, 0, ls, sizeof ls));
+        fbl_outcome outcome;
+        FBL_INIT(outcome);
+        for (int at = 0; at < STEPS; at++) losses[i][at] = step(trainer, &outcome);
+        size_t length = 0;
+        CHECK(fbl_program_plan(program, NULL, 0, &length) == FBL_TRUNCATED);
+        char *plan = malloc(length + 1);
+        CHECK_OK(fbl_program_plan(program, plan, length + 1, NULL));
+        CHECK((strstr(plan, "\"chunks\": []") != NULL) == (heads[i] == FBL_HEAD_WHOLE));
+        free(plan);
+        fbl_trainer_destroy(trainer);
+        fbl_graph_destroy(graph);
+    }
+    for (int at = 0; at < STEPS; at++) CHECK(fabs(losses[0][at] - losses[1][at]) <= 1e-5 * (1 + losses[0][at]));
+    CHECK(losses[0][STEPS - 1] < losses[0][0]);
+}
+
 /* Evaluates while another thread steps, and stops that in the end. */
 static void *meddle(void *argument) {
     fbl_trainer *trainer = argument;
@@ -254,6 +306,7 @@ int main(int count, char **arguments) {
     descent(engine);
     refusals(engine, path);
     adapters(engine, path);
+    heads(engine);
     threads(engine);
     return finish(engine);
 }

@@ -2,18 +2,16 @@
 
 use std::fmt;
 
-use fblayout::device::Profile;
 use fblayout::graph::{DType, Desc, Graph, Node, Operand, Shape, ValueId};
 use fblayout::kernels::{Access, Addressing, parameters, schedule_in_words};
-use fblayout::plan::{
-    Candidate, Choice, Home, Plan, Prediction, Selector, StepCost, Tile, Transform, Verdict, candidates,
-};
+use fblayout::plan::{Candidate, Choice, Home, Selector, StepCost, Tile, Transform, Verdict, candidates};
+use fblayout_page::plan::tensors::{Role, place, steps_around_nodes, steps_of_nodes, storage, transforms_of_nodes};
+use fblayout_page::plan::{Known, coordinates};
+use fblayout_page::units;
 use serde::Serialize;
 
-use super::tensors::{Role, Tensor, place, steps_around_nodes, steps_of_nodes, storage, transforms_of_nodes};
-use super::{coordinates, search};
+use super::search;
 use crate::target::Target;
-use crate::units;
 
 /// What is told of a node.
 #[derive(Serialize)]
@@ -86,19 +84,15 @@ struct Bound {
     candidates: Vec<Candidate>,
 }
 
-/// A plan with what is known of it.
-pub struct Known<'a> {
-    pub graph: &'a Graph,
-    pub plan: &'a Plan,
-    pub tensors: &'a [Tensor],
-    pub profile: Option<&'a Profile>,
-    pub predicted: Option<&'a Prediction>,
-    pub pruning: bool,
-}
-
 impl Explanation {
-    /// Explains the node that fits a query, see [`search::node`].
-    pub fn of(known: &Known<'_>, target: &Target, selector: Selector, query: &str) -> Result<Self, String> {
+    /// Explains the node that fits a query, see [`search::node`]; with candidates that rules C1 to C3 leave where `pruning`.
+    pub fn of(
+        known: &Known<'_>,
+        target: &Target,
+        selector: Selector,
+        pruning: bool,
+        query: &str,
+    ) -> Result<Self, String> {
         let number = search::node(known.graph, query)?;
         let node = &known.graph.nodes[number];
         let around = steps_around_nodes(known.graph, known.plan)[number];
@@ -111,7 +105,7 @@ impl Explanation {
             done_with: around.map(|at| known.plan.steps[at].label.clone()),
             reads: node.inputs.iter().map(|input| read(known.graph, input)).collect(),
             transforms: transforms.iter().map(|&i| known.plan.report.transforms[i].clone()).collect(),
-            dispatches: steps.iter().map(|&at| dispatch(known, at)).collect(),
+            dispatches: steps.iter().map(|&at| dispatch(known, at, pruning)).collect(),
             choices: choices(known.graph, target, selector, node)?,
         })
     }
@@ -140,14 +134,14 @@ fn read(graph: &Graph, input: &Operand) -> Read {
     Read { value: value.name.clone(), dtype: value.dtype, shape: input.shape, window }
 }
 
-fn dispatch(known: &Known<'_>, at: usize) -> Dispatch {
+fn dispatch(known: &Known<'_>, at: usize, pruning: bool) -> Dispatch {
     let step = &known.plan.steps[at];
     let bound = |(p, &(slot, access)): (usize, &(usize, Access))| {
         let (s, tensor) = (&known.plan.slots[slot], &known.tensors[slot]);
         let Home { dtype, ref layout, kind, width, height } = *s.home;
         let label = |at: usize| format!("{at} {}", known.plan.steps[at].label);
         let left = known.profile.filter(|_| !dtype.is_quantized() && tensor.role != Role::Scratch);
-        let left = left.and_then(|p| candidates(Desc { dtype, shape: tensor.shape }, kind, p, known.pruning).ok());
+        let left = left.and_then(|p| candidates(Desc { dtype, shape: tensor.shape }, kind, p, pruning).ok());
         Bound {
             access: match access {
                 Access::Read => "reads",

@@ -1,12 +1,10 @@
 //! `fblayout plan`: a training step of a model, planned and told.
 
 mod arguments;
-mod coordinates;
 mod explain;
 mod html;
 mod pruning;
 mod search;
-mod tensors;
 mod text;
 mod told;
 
@@ -16,12 +14,14 @@ pub use arguments::Arguments;
 use fblayout::graph::Graph;
 use fblayout::plan::{Budget, HeadChoice, Plan, Policy, Recomputed, Rewritten, Selector, chunk_head, predict};
 use fblayout_models::Options;
+use fblayout_page::plan::Known;
+use fblayout_page::plan::tensors::tensors;
 
 use crate::candidates::Tally;
 use crate::model::Model;
 use crate::replan::Replan;
 use crate::target::{Plans, Target};
-use explain::{Explanation, Known};
+use explain::Explanation;
 use told::Told;
 
 /// Plans and prints.
@@ -49,11 +49,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
 
     let pruning = !arguments.no_pruning;
     let predicted = profile.map(|profile| predict(&plan, &graph, profile));
-    let tensors = tensors::tensors(&graph, &plan, &target)?;
-    let known =
-        Known { graph: &graph, plan: &plan, tensors: &tensors, profile, predicted: predicted.as_ref(), pruning };
-    let explained =
-        arguments.explain.as_ref().map(|query| Explanation::of(&known, &target, selector, query)).transpose()?;
+    let tensors = tensors(&graph, &plan, |home| target.bytes(home))?;
+    let known = Known {
+        graph: &graph,
+        plan: &plan,
+        tensors: &tensors,
+        profile,
+        predicted: predicted.as_ref(),
+        exact: target.is_exact(),
+    };
+    let explained = arguments
+        .explain
+        .as_ref()
+        .map(|query| Explanation::of(&known, &target, selector, pruning, query))
+        .transpose()?;
     let told = Told {
         selection: target.selection(&graph, selector)?,
         candidates: profile.map(|profile| Tally::of(&plan, profile, pruning)).transpose()?,
@@ -66,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         ..Told::new(arguments, &target, &graph, &plan, took)
     };
     if let Some(path) = &arguments.html {
-        html::write(path, arguments, &known, &told, &target)?;
+        html::write(path, arguments, &known, &told, took)?;
     }
     let mut text = if arguments.json { serde_json::to_string_pretty(&told)? } else { told.text(&plan.report) };
     text.push('\n');

@@ -7,12 +7,12 @@ use fblayout::graph::{Family, Graph, ROWS};
 use fblayout::plan::{
     Objective, Plan, Policy, Prediction, Recomputed, Report, Selection, Selector, Transform, TransformKind, Verdict,
 };
+use fblayout_page::plan::tensors::first_word;
 use serde::Serialize;
 
 use super::arguments::Arguments;
 use super::explain::Explanation;
 use super::pruning::Pruning;
-use super::tensors::first_word;
 use crate::candidates::Tally;
 use crate::replan::Replan;
 use crate::target::Target;

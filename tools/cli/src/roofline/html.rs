@@ -2,12 +2,10 @@
 
 use fblayout::device::Profile;
 use fblayout::roofline::{Kind, Measured, Phase, Roof, Runs, Times};
+use fblayout_page::roofline::{Chart, Work};
+use fblayout_page::scale::round;
+use fblayout_page::{Fact, STYLE, render, units};
 use serde::Serialize;
-
-use crate::page::roofline::{Chart, Work};
-use crate::page::scale::round;
-use crate::page::{self, Fact};
-use crate::units;
 
 const TEMPLATE: &str = include_str!("page.html");
 
@@ -45,10 +43,10 @@ struct Line {
 }
 
 /// The page of all kinds of steps, under the roofs of a machine where one is known.
-pub fn page(measured: &Measured, machine: Option<&Profile>) -> Result<String, minijinja::Error> {
+pub fn page(measured: &Measured, machine: Option<&Profile>) -> Result<String, fblayout_page::Error> {
     let steps = measured.by_time();
     let page = Page {
-        style: page::STYLE,
+        style: STYLE,
         device: &measured.device,
         facts: facts(measured),
         cpu: cpu(measured.runs()),
@@ -56,7 +54,7 @@ pub fn page(measured: &Measured, machine: Option<&Profile>) -> Result<String, mi
         rates: machine.map(rates).unwrap_or_default(),
         steps: lines(&steps, machine),
     };
-    page::render(TEMPLATE, &page)
+    render(TEMPLATE, &page)
 }
 
 fn time(ns: f64) -> String {

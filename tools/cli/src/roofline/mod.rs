@@ -11,7 +11,7 @@ use fblayout::device::Profile;
 use fblayout::plan::PlanOptions;
 use fblayout::roofline::Measured;
 
-use crate::page::Output;
+use crate::output::Output;
 use crate::target::Target;
 
 /// Options of `fblayout roofline`.

@@ -4,8 +4,7 @@ use std::fmt;
 
 use fblayout::device::Profile;
 use fblayout::roofline::{Kind, Measured, Roof, Runs, Times};
-
-use crate::units;
+use fblayout_page::units;
 
 /// What is printed.
 pub struct Table<'a> {

@@ -3,9 +3,8 @@
 use fblayout::plan::Owner;
 use serde::Serialize;
 
-use super::super::explain::Known;
-use crate::page::scale::{Tick, round, round_steps};
-use crate::target::Target;
+use super::Known;
+use crate::scale::{Tick, round, round_steps};
 use crate::units;
 
 /// The drawing, in pixels.
@@ -41,7 +40,7 @@ pub struct Chart {
 
 impl Chart {
     /// Draws the lifetimes of a plan.
-    pub fn new(known: &Known<'_>, target: &Target) -> Self {
+    pub fn new(known: &Known<'_>) -> Self {
         let plan = known.plan;
         let alive = alive(known);
         let arena: u64 = plan.arena.iter().sum();
@@ -59,7 +58,7 @@ impl Chart {
 
         let (at, bytes) = alive.iter().enumerate().max_by_key(|&(i, &n)| (n, std::cmp::Reverse(i))).unwrap_or((0, &0));
         let step = plan.steps.get(at).map_or("", |step| step.label.as_str());
-        let certainty = if target.is_exact() { "as the device says" } else { "at most, from the device's limits" };
+        let certainty = if known.exact { "as the device says" } else { "at most, from the device's limits" };
         Self {
             width: WIDTH,
             height: HEIGHT,

@@ -5,9 +5,9 @@ use fblayout::kernels::{Addressing, StorageKind};
 use fblayout::plan::{Slot, TransformKind};
 use serde::Serialize;
 
-use super::super::coordinates;
-use super::super::tensors::{Role, Tensor, storage};
-use crate::page::scale::round;
+use super::coordinates;
+use super::tensors::{Role, Tensor, storage};
+use crate::scale::round;
 use crate::units;
 
 /// A drawn tensor.

@@ -1,45 +1,78 @@
-//! The page that draws a step: one file, without anything from elsewhere.
+//! The page that draws a plan: what is dispatched, what lives where and when, what vanished and what moves.
 //!
-//! What is drawn is computed here, in numbers and texts with their units; the template only places it. Every predicted figure stands
-//! under the word *simulated*.
+//! Every predicted figure stands under the word *simulated*.
 
+pub mod coordinates;
 mod fold;
 mod glyph;
 mod memory;
 mod ops;
 mod policies;
 mod steps;
+pub mod tensors;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::time::Duration;
 
 use fblayout::device::Profile;
-use fblayout::plan::{Plan, Selection, Selector, StepCost, TransformKind, Verdict};
+use fblayout::graph::Graph;
+use fblayout::plan::{Plan, Prediction, Recomputed, Selection, StepCost, TransformKind, Verdict};
 use serde::Serialize;
 
-use super::arguments::Arguments;
-use super::explain::Known;
-use super::told::Told;
-use crate::page::roofline::{Chart, Work};
-use crate::page::{self, Fact, Output};
-use crate::target::Target;
-use crate::units;
+use crate::roofline::{Chart, Work};
+use crate::{Error, Fact, STYLE, render, units};
+pub use policies::{ByPolicy, Figures};
+use tensors::Tensor;
 
 const TEMPLATE: &str = include_str!("page.html");
 
+/// A plan with what is known of it.
+pub struct Known<'a> {
+    /// The graph as it runs, whose nodes the plan's steps name.
+    pub graph: &'a Graph,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// What its slots hold: [`tensors::tensors`].
+    pub tensors: &'a [Tensor],
+    /// What the machine does, where that is known.
+    pub profile: Option<&'a Profile>,
+    /// What the plan takes on that machine.
+    pub predicted: Option<&'a Prediction>,
+    /// Whether sizes are the device's own, and not an upper bound from its limits.
+    pub exact: bool,
+}
+
+/// What a page says beside what is drawn of a plan.
+#[derive(Default)]
+pub struct Words<'a> {
+    /// What the step is of.
+    pub title: &'a str,
+    /// What was planned, for which device and how: a sentence without its full stop.
+    pub what: &'a str,
+    /// How long planning took, where that is told.
+    pub took: Option<Duration>,
+    /// What recomputing did, where it was asked for.
+    pub recomputed: Option<&'a Recomputed>,
+    /// What the selectors of layouts find, where that is told.
+    pub selection: Option<&'a Selection>,
+    /// The same step by every policy, where they are compared.
+    pub policies: &'a [ByPolicy],
+}
+
 /// All that the template places.
 #[derive(Serialize)]
-struct Page {
+struct Page<'a> {
     style: &'static str,
+    title: &'a str,
+    what: &'a str,
     facts: Vec<Fact>,
-    head: Head,
     recomputed: Option<String>,
     timeline: Vec<steps::Piece>,
     memory: memory::Chart,
     roofline: Option<Chart>,
     ops: Option<Vec<ops::Line>>,
     rates: Option<Vec<Fact>>,
-    policies: Option<Vec<policies::Line>>,
+    policies: Vec<policies::Line>,
     selectors: Option<Vec<Fact>>,
     conversions: Vec<Conversion>,
     vanished: Vec<Vanished>,
@@ -47,42 +80,35 @@ struct Page {
     legend: Vec<glyph::Meaning>,
 }
 
-/// Draws a plan and every policy beside it, and writes the page whole or not at all.
+/// Draws a plan.
 ///
 /// # Errors
-/// A policy's device cannot be opened again, or the file cannot be written.
-pub fn write(
-    path: &Path,
-    arguments: &Arguments,
-    known: &Known<'_>,
-    told: &Told<'_>,
-    target: &Target,
-) -> Result<(), Box<dyn std::error::Error>> {
-    // A path that cannot be written is told before anything is drawn.
-    let file = Output::create(path)?;
+/// The template does not fit, which is a defect.
+pub fn page(known: &Known<'_>, words: &Words<'_>) -> Result<String, Error> {
     let steps = steps::Steps::new(known);
     let predicted = known.profile.zip(known.predicted);
     let page = Page {
-        style: page::STYLE,
-        facts: facts(told),
-        head: head(told),
-        recomputed: told.recompute.as_ref().map(ToString::to_string),
+        style: STYLE,
+        title: words.title,
+        what: words.what,
+        facts: facts(known, words),
+        recomputed: words.recomputed.map(ToString::to_string),
         timeline: steps.timeline(),
-        memory: memory::Chart::new(known, target),
+        memory: memory::Chart::new(known),
         roofline: predicted.map(|(profile, p)| roofline(profile, known.plan, &p.steps)),
         ops: predicted.map(|(profile, p)| ops::table(profile, known.plan, &p.steps)),
         rates: known.profile.map(rates),
-        policies: policies::table(arguments, known.graph, told)?,
-        selectors: told.selection.as_ref().map(selectors),
+        policies: policies::table(words.policies),
+        selectors: words.selection.map(selectors),
         conversions: conversions(known),
         vanished: vanished(known),
         sections: steps.sections(),
         legend: glyph::legend(),
     };
-    Ok(file.commit(&page::render(TEMPLATE, &page)?)?)
+    render(TEMPLATE, &page)
 }
 
-/// Every kind of op under the preset's roof, in the order of the table.
+/// Every kind of op under the machine's roof, in the order of the table.
 fn roofline(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Chart {
     let work = |k: ops::Kind| {
         let title = format!(
@@ -101,36 +127,10 @@ fn roofline(profile: &Profile, plan: &Plan, costs: &[StepCost]) -> Chart {
     Chart::new(profile, &[], "operations a byte from and to memory, FLOP/B (simulated)", &work)
 }
 
-#[derive(Serialize)]
-struct Head {
-    model: String,
-    what: String,
-}
-
-fn head(told: &Told<'_>) -> Head {
-    let trained = told.rank.map_or_else(|| "all parameters trained".to_owned(), |rank| format!("LoRA of rank {rank}"));
-    let model = Path::new(told.model).file_name().map_or(told.model.into(), |name| name.to_string_lossy());
-    Head {
-        model: model.into_owned(),
-        what: format!(
-            "One training step of {} x {} tokens, {trained}, on {}, by policy {} with selector {}",
-            told.batch,
-            told.seq,
-            told.device,
-            told.policy,
-            name_of(told.selector)
-        ),
-    }
-}
-
-fn name_of(selector: Selector) -> &'static str {
-    Selector::ALL.into_iter().find(|(_, other)| *other == selector).map_or("", |(name, _)| name)
-}
-
-fn facts(told: &Told<'_>) -> Vec<Fact> {
+fn facts(known: &Known<'_>, words: &Words<'_>) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |name, value, note: String| facts.push(Fact { name, value, note });
-    if let Some(p) = &told.predicted {
+    if let Some(p) = known.predicted {
         let [fast, slow] = p.time_ms_range.map(|ms| units::seconds(ms / 1e3));
         fact("time of a step", units::seconds(p.time_ms / 1e3), format!("simulated; {fast} to {slow}"));
         let flops = units::decimal(p.flops as f64, "FLOP");
@@ -138,17 +138,23 @@ fn facts(told: &Told<'_>) -> Vec<Fact> {
         let share = units::percent(p.conversion_share);
         fact("in conversions", share, "of the time, simulated".into());
     }
-    let by_count = format!("{} of {}", told.transforms.eliminated, told.transforms.count);
-    fact("transforms vanished", by_count, format!("of {} that copies would move", units::bytes(told.transforms.bytes)));
-    let certainty = if told.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
-    let arena = units::bytes(told.arena_bytes);
-    fact("peak memory", units::bytes(told.peak_bytes), format!("{certainty}; arena {arena}"));
-    fact("dispatches", told.dispatches.to_string(), format!("for {} nodes; {} barriers", told.nodes, told.barriers));
-    fact("time of planning", units::seconds(told.plan_ms / 1e3), "measured here".into());
+    let report = &known.plan.report;
+    let eliminated = report.transforms.iter().filter(|t| t.verdict == Verdict::Eliminated).count();
+    let bytes = units::bytes(report.transforms.iter().map(|t| t.bytes).sum());
+    let by_count = format!("{eliminated} of {}", report.transforms.len());
+    fact("transforms vanished", by_count, format!("of {bytes} that copies would move"));
+    let certainty = if known.exact { "as the device says" } else { "at most, from the device's limits" };
+    let arena = units::bytes(report.arena_bytes);
+    fact("peak memory", units::bytes(report.total_bytes()), format!("{certainty}; arena {arena}"));
+    let nodes = known.graph.nodes.len();
+    fact("dispatches", report.dispatches.to_string(), format!("for {nodes} nodes; {} barriers", report.barriers));
+    if let Some(took) = words.took {
+        fact("time of planning", units::seconds(took.as_secs_f64()), "measured here".into());
+    }
     facts
 }
 
-/// What the preset's machine does at most, with the range where the figure is not public.
+/// What the machine does at most, with the range where the figure is not public.
 fn rates(profile: &Profile) -> Vec<Fact> {
     let rate = |name, e: fblayout::device::Estimate, unit: &str| {
         let [lo, hi] = [e.lo, e.hi].map(|x| units::decimal(x, unit));

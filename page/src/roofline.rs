@@ -3,7 +3,7 @@
 use fblayout::device::{Case, Profile};
 use serde::Serialize;
 
-use super::scale::{Log, Tick, round};
+use crate::scale::{Log, Tick, round};
 use crate::units;
 
 /// The drawing, in pixels.

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use fblayout::graph::{Graph, Node, Shape};
 use fblayout::kernels::{Access, StorageKind};
-use fblayout::plan::{Owner, Plan, Slot};
-
-use crate::target::Target;
+use fblayout::plan::{Home, Owner, Plan, Slot};
 
 /// What a storage holds.
 #[derive(Clone, Debug)]
@@ -46,8 +44,11 @@ pub enum Role {
     Scratch,
 }
 
-/// The tensors of a plan's slots, in their order.
-pub fn tensors(graph: &Graph, plan: &Plan, target: &Target) -> Result<Vec<Tensor>, String> {
+/// The tensors of a plan's slots, in their order, with the bytes that homes take.
+///
+/// # Errors
+/// That of `bytes`.
+pub fn tensors<E>(graph: &Graph, plan: &Plan, bytes: impl Fn(&Home) -> Result<u64, E>) -> Result<Vec<Tensor>, E> {
     let writers = writers(plan);
     let tensor = |(slot, writers): (&Slot, &Vec<usize>)| {
         let mut shape = [1; 4];
@@ -61,7 +62,7 @@ pub fn tensors(graph: &Graph, plan: &Plan, target: &Target) -> Result<Vec<Tensor
                 writers.first().map_or(Role::Scratch, |&at| role(graph, plan, slot, shape, at)),
             ),
         };
-        Ok(Tensor { names, role, shape, bytes: target.bytes(&slot.home)? })
+        Ok(Tensor { names, role, shape, bytes: bytes(&slot.home)? })
     };
     plan.slots.iter().zip(&writers).map(tensor).collect()
 }

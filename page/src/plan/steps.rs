@@ -7,12 +7,12 @@ use fblayout::kernels::{Access, Addressing, schedule_in_words};
 use fblayout::plan::{StepCost, TransformKind, Verdict};
 use serde::Serialize;
 
-use super::super::explain::Known;
-use super::super::tensors::{steps_around_nodes, steps_of_nodes, transforms_of_nodes};
+use super::Known;
 use super::fold::{Group, Run, groups, layer, list, runs, short};
 use super::glyph::{self, Glyph};
 use super::ops::bound;
-use crate::page::scale::round;
+use super::tensors::{steps_around_nodes, steps_of_nodes, transforms_of_nodes};
+use crate::scale::round;
 use crate::units;
 
 /// A line of the drawing: a dispatch, or a node that dispatches nothing.

@@ -6,8 +6,8 @@ use fblayout::device::Profile;
 use fblayout::plan::{Plan, StepCost};
 use serde::Serialize;
 
-use super::super::tensors::first_word;
-use crate::page::scale::round;
+use super::tensors::first_word;
+use crate::scale::round;
 use crate::units;
 
 /// All dispatches of a kind of op.

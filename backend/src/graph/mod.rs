@@ -78,8 +78,13 @@ pub fn elements(shape: &Shape) -> u64 {
 }
 
 /// A product of counts, as far as 64 bits count.
-fn product<const N: usize>(factors: [u64; N]) -> u64 {
+pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
     factors.into_iter().fold(1, u64::saturating_mul)
+}
+
+/// A sum of counts, as far as 64 bits count.
+pub(crate) fn sum(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Number of rows (runs along axis 0) of a shape.

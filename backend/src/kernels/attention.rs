@@ -155,7 +155,7 @@ impl Size {
     fn units(&self, kv: [&Operand; 2], limits: &Limits) -> Option<Units> {
         let plain = kv.iter().all(|operand| operand.dtype.form() != Form::Block);
         let enough = limits.products.schedule.is_some() || self.rows() >= LEAST_ROWS;
-        let pass = Pass::Forward([4 * self.quads_k, 4 * self.quads_v]);
+        let pass = Pass::Forward([self.quads_k, self.quads_v].map(|quads| quads.saturating_mul(4)));
         Units::choose(pass, limits).filter(|_| plain && enough)
     }
 }
@@ -219,7 +219,12 @@ pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowere
 /// Where parts of the keys leave their sums: a part has as many batches as the queries on axis 3.
 pub(super) fn part_sums(inputs: &[Operand], parts: u32) -> Result<(Scratch, Operand), Refusal> {
     let [q, v] = [0, 2].map(|i| inputs[i].shape());
-    gemm::part_sums([4 * v[0].div_ceil(4) + 4, q[2], q[1], q[3] * parts], 1)
+    let extents =
+        v[0].checked_next_multiple_of(4).and_then(|size| Some((size.checked_add(4)?, q[3].checked_mul(parts)?)));
+    let Some((size, batches)) = extents else {
+        return Err(Refusal(format!("{}: sums of {parts} parts exceed 32 bits", Arg::Output)));
+    };
+    gemm::part_sums([size, q[2], q[1], batches], 1)
 }
 
 /// The dispatch that makes the result of the sums of parts.

@@ -28,6 +28,9 @@ const MOST_LOADS: u32 = 8;
 /// Subgroups of a workgroup and others, keys or queries, of a tile, those that spare most first.
 const TILES: [[u32; 2]; 8] = [[4, 64], [4, 32], [2, 64], [2, 32], [4, 16], [2, 16], [1, 32], [1, 16]];
 
+/// Elements of the longest rows: no device has shared memory for a tile of longer ones.
+const MOST_ROW: u32 = 1 << 16;
+
 /// Sums that an invocation holds at most, of the 255 registers that the poorest GPU has.
 const MOST_SUMS: u32 = 192;
 
@@ -90,6 +93,13 @@ impl Units {
 
     fn of(unit: MatrixUnit, subgroups: u32, others: u32, pass: Pass, limits: &Limits) -> Option<Self> {
         let MatrixUnit { m, n, k, subgroup, max_invocations, .. } = unit;
+        let longest = match pass {
+            Pass::Forward([key, value]) => key.max(value),
+            Pass::Back(row) => row,
+        };
+        if longest > MOST_ROW {
+            return None;
+        }
         let invocations = subgroups * subgroup;
         let [own, sharers] = [subgroups * m, subgroup / m];
         // Quads of a row of scores are shared out two by two, and to the invocations that look at a mask, as others are one by one; behind the
@@ -232,6 +242,9 @@ mod tests {
             MatrixUnit { max_invocations: 16, ..UNIT },
         ] {
             assert_eq!(Units::choose(pass, &gpu(unit, 48 << 10)), None, "{unit:?}");
+        }
+        for vast in [Pass::Forward([u32::MAX, 64]), Pass::Forward([64, 1 << 31]), Pass::Back(u32::MAX)] {
+            assert_eq!(Units::choose(vast, &gpu(UNIT, u32::MAX)), None);
         }
         let asked = |schedule| Products { schedule: Some(schedule), ..Products::NONE };
         let staged = Limits { products: asked(ProductSchedule::Staged), ..gpu(UNIT, 48 << 10) };

@@ -5,7 +5,7 @@ use super::addressing::constant;
 use super::dispatch::{KEPT, LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
 use super::gemm::{REDUCE, REDUCE_2, Schedule, Stage};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
-use crate::graph::{Form, Shape, elements, rows};
+use crate::graph::{Form, Shape, elements, product, rows};
 use crate::layout::{Loads, Spread};
 
 /// What the names of shaders with an epilogue end in.
@@ -82,7 +82,7 @@ pub fn traffic(
 
 /// Invocations of a dispatch.
 pub fn invocations(constants: &[(u32, u32)], groups: [u32; 3]) -> u64 {
-    groups.iter().map(|&n| u64::from(n)).product::<u64>() * u64::from(constant(constants, LOCAL_SIZE).unwrap_or(1))
+    product(groups.map(u64::from)).saturating_mul(constant(constants, LOCAL_SIZE).unwrap_or(1).into())
 }
 
 /// A matrix product as it is dispatched.
@@ -143,9 +143,8 @@ impl Product {
 
     /// Invocations that sum over the same k, the whole of it: parts of one sum count as one.
     fn sums(&self) -> u64 {
-        let workgroups: u64 = self.groups.iter().map(|&n| u64::from(n)).product();
-        let lanes = u64::from(self.schedule.lanes_m) * u64::from(self.schedule.lanes_n);
-        workgroups * lanes / u64::from(self.schedule.parts)
+        let lanes = [self.schedule.lanes_m, self.schedule.lanes_n].map(u64::from);
+        product([product(self.groups.map(u64::from)), product(lanes)]) / u64::from(self.schedule.parts)
     }
 
     /// Quads of k that a sum goes through: whole texels of a, where they run along k.
@@ -183,13 +182,13 @@ impl Product {
     fn staged(&self, direct: Traffic, stage: Stage, quads: u32, per_fragment: u32, subgroup: u32) -> Traffic {
         let at = &direct.addressing;
         let tiles = at.extents[self.reduce].div_ceil(4).div_ceil(stage.quads_k);
-        let workgroups: u64 = self.groups.iter().map(|&n| u64::from(n)).product();
-        let of_tile = u64::from(quads) * u64::from(stage.quads_k) * u64::from(per_fragment);
-        let requests = workgroups / u64::from(self.schedule.parts) * u64::from(tiles) * of_tile;
+        let workgroups = product(self.groups.map(u64::from));
+        let of_tile = product([quads, stage.quads_k, per_fragment].map(u64::from));
+        let requests = product([workgroups / u64::from(self.schedule.parts), tiles.into(), of_tile]);
         let lanes = vec![spread(self.reduce, stage.quads_k, 4), spread(self.outer(), quads, 4)];
         let instructions = vec![spread(self.outer(), 4, 1), spread(self.reduce, tiles, 4 * stage.quads_k)];
         let loads = read(at, Loads { lanes, instructions, together: 4 }, subgroup).loads;
-        Traffic { requests, alike: 1, shared_bytes: 16 * requests, loads, ..direct }
+        Traffic { requests, alike: 1, shared_bytes: product([16, requests]), loads, ..direct }
     }
 
     fn direct_a(&self, a: &Addressing, quads: u32, subgroup: u32) -> Traffic {
@@ -203,21 +202,21 @@ impl Product {
             Way::AlongK => {
                 // Four rows are read wherever one of them is.
                 if self.rows_are_tiled(a) {
-                    touched[outer] = touched[outer].next_multiple_of(4);
+                    touched[outer] = touched[outer].checked_next_multiple_of(4).unwrap_or(u32::MAX);
                 }
                 let texels = match a.dtype.form() {
                     Form::Texel => quads / (lanes / 4),
                     Form::Tile { quants } => quads / (lanes / 4 / quants),
                     Form::Block => quads,
                 };
-                (vec![spread(outer, 4, 1), spread(self.reduce, k.div_ceil(lanes), lanes)], per_quad * texels)
+                (vec![spread(outer, 4, 1), spread(self.reduce, k.div_ceil(lanes), lanes)], [per_quad, texels])
             }
-            Way::AlongOuter => (vec![spread(self.reduce, k, 1)], per_quad * quads),
-            Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], 16 * loads_of_quad(a) * quads),
+            Way::AlongOuter => (vec![spread(self.reduce, k, 1)], [per_quad, quads]),
+            Way::Scattered => (vec![spread(outer, 4, 1), spread(self.reduce, k, 1)], [16 * loads_of_quad(a), quads]),
         };
         let step = if matches!(self.way(a), Way::AlongK) { lanes } else { 4 };
         let along = spread(self.reduce, self.schedule.lanes_k, step);
-        let requests = self.sums() * u64::from(self.schedule.tile_m) * u64::from(per_sum);
+        let requests = product([self.sums(), self.schedule.tile_m.into(), product(per_sum.map(u64::from))]);
         // Workgroups with the same m follow each other.
         let [along_n, along_m, _] = self.groups.map(u64::from);
         let bytes = texel_bytes(a, touched);
@@ -225,7 +224,7 @@ impl Product {
             bytes,
             requests,
             alike: (subgroup / self.schedule.lanes_m).clamp(1, self.schedule.lanes_n),
-            shared_bytes: 16 * requests / u64::from(self.schedule.lanes_n),
+            shared_bytes: product([16, requests]) / u64::from(self.schedule.lanes_n),
             reuse_after: u64::from(along_n > 1),
             reuse_bytes: bytes / along_m.max(1),
             changing: self.along_k(),
@@ -272,13 +271,14 @@ impl Product {
             Way::AlongOuter => (vec![spread(self.reduce, 4, 1), spread(outer, fragment / 4, 4), steps], own),
             Way::Scattered => (vec![spread(outer, fragment, 1), spread(self.reduce, 4, 1), steps], 4 * own),
         };
-        let requests = self.sums() * u64::from(per_quad) * u64::from(quads);
+        let requests = product([self.sums(), per_quad.into(), quads.into()]);
         let [along_n, along_m, _] = self.groups.map(u64::from);
         Traffic {
             requests,
             alike: if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m.min(subgroup).max(1) },
             // Either every invocation along m asks for the same texel, or they have shared the loads already.
-            shared_bytes: 16 * requests / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
+            shared_bytes: product([16, requests])
+                / u64::from(if self.schedule.share > 1 { 1 } else { self.schedule.lanes_m }),
             reuse_after: if along_m > 1 { along_n } else { 0 },
             reuse_bytes: texel_bytes(b, b.extents),
             changing: self.along_k(),
@@ -353,11 +353,12 @@ impl Grid<'_> {
                 let touched = self.touched(p);
                 let bytes = self.touched_bytes(p, touched);
                 let sweeps = self.sweeps(p);
-                let requests = self.loads(p, touched) * u64::from(loads_of_quad(at));
+                let requests = product([self.loads(p, touched), loads_of_quad(at).into()]);
                 // Kernels of rows stay in theirs.
                 let along_row = self.passes(p) == 2 || (self.shader, p) == ("cross_entropy", 0);
                 let changing = if along_row { [true, false, false, false] } else { [true; 4] };
-                Traffic { bytes, requests, shared_bytes: sweeps * bytes, changing, ..read(at, loads, self.subgroup) }
+                let shared_bytes = product([sweeps, bytes]);
+                Traffic { bytes, requests, shared_bytes, changing, ..read(at, loads, self.subgroup) }
             }
             // In place: each quad is loaded and stored, and padding left alone.
             Access::ReadWrite => Traffic { access, requests: 2 * quads(&at.extents), ..read(at, loads, self.subgroup) },
@@ -414,7 +415,8 @@ impl Grid<'_> {
     fn touched_bytes(&self, p: usize, touched: Shape) -> u64 {
         let at = &self.operands[p].1;
         let rows = if self.shader == "get_rows" && p == 0 { touched[1] } else { 1 };
-        let apart = u64::from(rows) * texel_bytes(at, [touched[0], touched[1] / rows, touched[2], touched[3]]);
+        let of_row = texel_bytes(at, [touched[0], touched[1] / rows, touched[2], touched[3]]);
+        let apart = product([rows.into(), of_row]);
         if rows == 1 { texel_bytes(at, touched) } else { apart.min(texel_bytes(at, at.extents)) }
     }
 
@@ -437,16 +439,16 @@ impl Grid<'_> {
             ("rope_factors" | "rope_multi", 2) | ("rope_multi", 1) => rotated(),
             ("rope" | "rope_factors", 1) | ("get_rows", 1) => quads(&output),
             ("get_rows_back", 0) => load4(&touched),
-            ("get_rows_back", 1) => quads(&output) * quads(&touched),
+            ("get_rows_back", 1) => product([quads(&output), quads(&touched)]),
             ("adamw", 4) | ("adamw_weights", 3) => 2 * quads(&output),
             ("sgd", 2) | ("add_id", 2) | ("adamw_moments", 3) => quads(&output),
             ("softmax_sinks", 1) | ("softmax_masked_sinks", 2) => rows(&output),
             // A row is read again where its labels are not zero: at one quad.
-            ("cross_entropy", 0) => load4(&touched) + rows(&touched),
+            ("cross_entropy", 0) => load4(&touched).saturating_add(rows(&touched)),
             // The scalar, by every invocation.
             ("cross_entropy_back", 0) => self.invocations,
             ("sum_rows", 0) => elements(&touched),
-            _ => self.sweeps(p) * load4(&output),
+            _ => product([self.sweeps(p), load4(&output)]),
         }
     }
 
@@ -496,7 +498,7 @@ fn load4(at: &Addressing, extents: &Shape) -> u64 {
 
 /// Bytes of the texels that hold the elements of a box.
 fn texel_bytes(at: &Addressing, extents: Shape) -> u64 {
-    16 * at.texels(extents)
+    product([16, at.texels(extents)])
 }
 
 fn spread(axis: usize, count: u32, step: u32) -> Spread {

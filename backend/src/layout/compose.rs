@@ -31,12 +31,12 @@ impl View {
                 let step = term.at.map(|(place, stride)| match place {
                     Place::Lane => u64::from(stride),
                     Place::X => u64::from(stride) * u64::from(lanes),
-                    Place::Y => u64::from(stride) * u64::from(lanes) * u64::from(pitch),
+                    Place::Y => (u64::from(stride) * u64::from(lanes)).saturating_mul(pitch.into()),
                 });
                 if ended || step != Some(next) {
                     return false;
                 }
-                next *= u64::from(term.radix);
+                next = next.saturating_mul(term.radix.into());
                 inner *= u64::from(term.radix);
                 if inner >= u64::from(axis.extent) {
                     break;

@@ -3,6 +3,7 @@
 //! The source is numbered by tiles: lane and y are the position in the tile, x is the number of the tile. The chain,
 //! composed with that home, shows on each destination axis which digits stay in the tile and which choose it.
 
+use super::rtile::divisors;
 use super::strided::Linear;
 use super::view::{Term, ViewAxis};
 use super::{Axis, Chain, Digit, Illegal, Layout, Place, TileDigit, TileMap, View};
@@ -128,8 +129,8 @@ impl Tiling {
 
     /// The largest strict tile that divides this one; the error is that of single elements.
     fn largest_sub_tile(&self, consumer: &Consumer<'_>) -> Result<(TileMap, (u32, u32)), Illegal> {
-        let divisors = |n: u32| (1..=n).filter(move |&d| n.is_multiple_of(d));
-        let mut tiles: Vec<(u32, u32)> = divisors(self.h).flat_map(|h| divisors(self.w).map(move |w| (h, w))).collect();
+        let of = |n: u32| divisors(n.into()).into_iter().map(|divisor| divisor as u32);
+        let mut tiles: Vec<(u32, u32)> = of(self.h).flat_map(|h| of(self.w).map(move |w| (h, w))).collect();
         tiles.sort_by_key(|&(h, w)| std::cmp::Reverse((u64::from(h) * u64::from(w), h.min(w))));
         let mut last = Err(Illegal::EmptyTile { h: self.h, lanes: self.w });
         for (h, w) in tiles {
@@ -216,6 +217,10 @@ impl Consumer<'_> {
         digits.extend(tile_digits(self.row, &view.axes[self.row], Some(on_row))?);
         for (axis, terms) in view.axes.iter().enumerate().filter(|&(axis, _)| axis != self.row && axis != self.col) {
             digits.extend(tile_digits(axis, terms, None)?);
+        }
+        let elements = digits.iter().fold(1, |count: u64, digit| count.saturating_mul(digit.radix.into()));
+        if elements > u64::from(u32::MAX) {
+            return Err(Illegal::TooLong { axis: self.row, elements });
         }
         Ok(TileMap::new(&digits, view.origin.x))
     }

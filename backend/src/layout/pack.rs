@@ -3,14 +3,14 @@
 use super::{Axis, Digit, Illegal, Layout, Place};
 
 impl Layout {
-    /// Elements of the physical form, padding included.
+    /// Elements of the physical form, padding included, as far as they can be counted.
     pub fn packed_len(&self) -> usize {
-        self.slots() as usize * self.lanes() as usize
+        (self.slots() as usize).saturating_mul(self.lanes() as usize)
     }
 
-    /// Elements of the host's linear form.
+    /// Elements of the host's linear form, as far as they can be counted.
     pub fn linear_len(&self) -> usize {
-        self.axes.iter().map(|axis| axis.extent as usize).product()
+        self.axes.iter().fold(1, |count: usize, axis| count.saturating_mul(axis.extent as usize))
     }
 
     /// The same home counted in slots: axis 0 is as many times shorter as a slot has elements. Quantized tensors are

@@ -106,6 +106,15 @@ impl Layout {
     }
 }
 
+/// Divisors of a number, ascending.
+pub(super) fn divisors(n: u64) -> Vec<u64> {
+    let mut all: Vec<u64> =
+        (1..=n.isqrt()).filter(|&low| n.is_multiple_of(low)).flat_map(|low| [low, n / low]).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// Moves outer digits from one place to the outer end of the other until at most `limit` slots are left.
 fn fold(from: &mut Vec<Digit>, to: &mut Vec<Digit>, limit: u32, padded: &mut [u64]) {
     let limit = u64::from(limit.max(1));
@@ -120,8 +129,7 @@ fn fold(from: &mut Vec<Digit>, to: &mut Vec<Digit>, limit: u32, padded: &mut [u6
         }
         let (stride, radix) = (u64::from(outer.stride), u64::from(outer.radix));
         let fewest = radix.div_ceil(room);
-        let divisors = (1..=radix.isqrt()).filter(|&n| radix.is_multiple_of(n)).flat_map(|n| [n, radix / n]);
-        let exact = divisors.filter(|&parts| parts >= fewest).min().unwrap_or(radix);
+        let exact = divisors(radix).into_iter().filter(|&parts| parts >= fewest).min().unwrap_or(radix);
         // An exact split adds no padding and leaves every merge across the axis legal; only the top digit of an axis
         // can pad.
         let is_top = stride * radix >= padded[usize::from(outer.axis)];

@@ -65,6 +65,8 @@ pub(super) struct Linear {
 struct Load {
     digit: Vec<u64>,
     segment: Vec<u64>,
+    /// Tails whose padding an axis has inherited.
+    inherited: Vec<bool>,
 }
 
 impl Linear {
@@ -164,7 +166,7 @@ impl Linear {
             }
             digit.push(value);
         }
-        (Load { digit, segment }, origin)
+        (Load { digit, segment, inherited: vec![false; self.tails.len()] }, origin)
     }
 
     /// The digits that an axis of `extent >= 2` elements, `stride >= 1` apart, runs through.
@@ -211,20 +213,23 @@ impl Linear {
             step = digit.weight * digit.radix;
             at += 1;
         }
-        self.inherit_padding(at - 1, stride * extent, &mut terms);
+        self.inherit_padding(at - 1, stride * extent, &mut terms, &mut load.inherited);
         Ok(terms)
     }
 
-    /// Lets an axis that ends with an old one, in its top digit, keep the padding that follows.
-    fn inherit_padding(&self, digit: usize, end: u64, terms: &mut Vec<Term>) {
-        let tail = self.tails.iter().find(|tail| tail.end == end && tail.digit == digit);
-        let (Some(tail), Some(last)) = (tail, terms.last_mut()) else { return };
+    /// Lets an axis that ends with an old one, in its top digit, keep the padding that follows. Only the first such axis: where the
+    /// digit goes on in the next old axis there may be two, which together would run over that padding.
+    fn inherit_padding(&self, digit: usize, end: u64, terms: &mut Vec<Term>, inherited: &mut [bool]) {
+        let mut tails = self.tails.iter().zip(inherited);
+        let tail = tails.find(|(tail, inherited)| tail.end == end && tail.digit == digit && !**inherited);
+        let (Some((tail, inherited)), Some(last)) = (tail, terms.last_mut()) else { return };
         let values = u64::from(last.radix) * tail.radix;
         if let Ok(padded) = u32::try_from(values / tail.used)
             && values.is_multiple_of(tail.used)
         {
             last.radix = padded;
             terms.extend(&tail.padding);
+            *inherited = true;
         }
     }
 }

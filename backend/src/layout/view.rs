@@ -183,7 +183,8 @@ impl View {
         }
         let strides = dense_strides(&extents)?;
         extents[axis] = len;
-        self.strided(&extents, &strides, u64::from(start) * strides[axis])
+        // A view of more elements than 64 bits count is refused there.
+        self.strided(&extents, &strides, u64::from(start).saturating_mul(strides[axis]))
     }
 
     /// Broadcast: every element of an axis `fan` times in a row, new index i reads i / fan (query heads over key

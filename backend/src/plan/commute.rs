@@ -129,7 +129,7 @@ impl<'g> Uses<'g> {
             }
             let mut operands = node.inputs.clone();
             operands[number] = through(&source, &node.inputs[number], self)?;
-            results += graph::elements(&self.value(node.output).shape);
+            results = graph::elements(&self.value(node.output).shape).saturating_add(results);
             products.push((at, operands));
         }
         (!products.is_empty() && results < graph::elements(&self.value(scaled).shape)).then_some(products)

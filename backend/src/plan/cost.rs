@@ -160,9 +160,9 @@ pub fn predict(plan: &Plan, graph: &Graph, profile: &Profile) -> Prediction {
         stand: "simulated",
         time_ms: total,
         time_ms_range: [Case::Fast, Case::Slow].map(|case| time_ms(&self::steps(plan, graph, profile, case))),
-        bytes_moved: steps.iter().map(|s| s.memory_bytes).sum(),
-        requests: steps.iter().map(|s| s.requests).sum(),
-        flops: steps.iter().map(|s| s.flops).sum(),
+        bytes_moved: graph::sum(steps.iter().map(|s| s.memory_bytes)),
+        requests: graph::sum(steps.iter().map(|s| s.requests)),
+        flops: graph::sum(steps.iter().map(|s| s.flops)),
         conversion_share: if total > 0.0 { time_ms(&moved) / total } else { 0.0 },
         paper_efficiency: 1.0 - Objective::PaperArithmetic.cost(&steps),
         steps,
@@ -240,7 +240,7 @@ pub(crate) fn step_flops(graph: &Graph, steps: &[Step]) -> impl Iterator<Item = 
     steps.iter().map(move |step| {
         let first = !step.conversion && !std::mem::replace(&mut done[step.node], true);
         let nodes = [step.node].into_iter().chain(step.fused.iter().copied());
-        if first { nodes.map(|node| flops_of(graph, node)).fold(0, u64::saturating_add) } else { 0 }
+        if first { graph::sum(nodes.map(|node| flops_of(graph, node))) } else { 0 }
     })
 }
 
@@ -319,7 +319,7 @@ impl Machine<'_> {
             node: step.node,
             conversion: step.conversion,
             flops,
-            requests: traffic.iter().map(|t| t.requests).sum(),
+            requests: graph::sum(traffic.iter().map(|t| t.requests)),
             cache_bytes: cache as u64,
             memory_bytes: memory as u64,
             efficiency: if cache > 0.0 { wanted / cache } else { 1.0 },

@@ -14,6 +14,7 @@ enum Region {
     Own(usize),
 }
 
+/// An access since the last barrier.
 struct Pending {
     slot: usize,
     region: Region,
@@ -60,6 +61,11 @@ pub(super) fn place(steps: &mut [Step], slots: &[Slot], sizes: &[Size]) {
             pending.clear();
             before = 0;
         }
-        pending.extend(accesses);
+        // A slot is its bytes: the same access once more, as by the pieces of an op, conflicts with nothing new.
+        for a in accesses {
+            if !pending.iter().any(|p| p.slot == a.slot && p.write == a.write) {
+                pending.push(a);
+            }
+        }
     }
 }

@@ -136,11 +136,12 @@ impl<'a> Ladder<'a> {
             let passes_on = node.op == Op::Copy && self.must_copy(node).is_none();
             for input in node.inputs.iter().filter(|input| input.value == id) {
                 let is_home = matches!(seen, Seen::At(_)) && input.is_whole(&self.get(id).shape);
-                bytes += match passes_on {
+                let cut = match passes_on {
                     true => self.cut_of_copy(lowerings, node, seen),
                     false if is_home || seen.window(lowerings, input).is_ok() => 0,
                     false => self.bytes(id, &input.shape),
                 };
+                bytes = cut.saturating_add(bytes);
             }
         }
         bytes

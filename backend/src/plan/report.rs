@@ -97,7 +97,7 @@ impl fmt::Display for Report {
                     k.1 += 1;
                     let r = reasons.entry((t.kind, why)).or_default();
                     r.0 += 1;
-                    r.1 += t.bytes;
+                    r.1 = t.bytes.saturating_add(r.1);
                 }
             }
         }

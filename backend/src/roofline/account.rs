@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::graph::Graph;
+use crate::graph::{self, Graph};
 use crate::kernels::{Access, Addressing, StorageKind, schedule_in_words, traffic};
 use crate::plan::{Plan, Step, step_flops};
 
@@ -35,8 +35,8 @@ fn kind(step: &Step, flops: u64, subgroup: u32) -> Kind {
         schedule: schedule_in_words(step.shader, &step.constants, step.groups),
         operands: traffic.iter().map(|t| bound(t.access, &t.addressing)).collect(),
         flops,
-        bytes: traffic.iter().map(|t| t.bytes * ways(t.access)).sum(),
-        requests: traffic.iter().map(|t| t.requests).sum(),
+        bytes: graph::sum(traffic.iter().map(|t| t.bytes.saturating_mul(ways(t.access)))),
+        requests: graph::sum(traffic.iter().map(|t| t.requests)),
     }
 }
 

@@ -679,3 +679,14 @@ fn heads_beyond_32_bits_are_refused() {
     let refused = graph.backward(y, &[a]).unwrap_err().to_string();
     assert!(refused.contains("32 bits"), "{refused}");
 }
+
+/// Axes that follow each other are one axis only where 32 bits count it.
+#[test]
+fn windows_of_more_elements_than_an_axis_has_are_refused() {
+    let mut graph = Graph::new();
+    let x = graph.external("x", DType::F32, [u32::MAX, 3, 1, 1]);
+    let window = Operand { shape: [1 << 16, 1 << 16, 1, 1], strides: [1, 1 << 16, 0, 0], ..graph.whole(x) };
+    let y = graph.node("y", Op::Unary(Unary::Neg), vec![window]).unwrap();
+    let refusal = graph.backward(y, &[x]).unwrap_err().to_string();
+    assert!(refusal.contains("is no box of its elements"), "{refusal}");
+}

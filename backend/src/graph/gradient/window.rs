@@ -38,16 +38,20 @@ fn permuted(window: &Operand, order: [usize; 4]) -> Operand {
     Operand { shape: order.map(|a| window.shape[a]), strides: order.map(|a| window.strides[a]), ..*window }
 }
 
-/// The window with its axes in the order of its value's elements, those that follow each other made one; and that order.
+/// The window with its axes in the order of its value's elements, those that follow each other made one where it can be; and that order.
 fn in_runs(window: &Operand) -> (Operand, [usize; 4]) {
     let mut order = [0, 1, 2, 3];
     order.sort_by_key(|&a| (window.shape[a] == 1, window.strides[a]));
     let mut runs = Operand { shape: [1; 4], strides: [0; 4], ..*window };
     let mut last: Option<usize> = None;
     for axis in order.into_iter().filter(|&a| window.shape[a] != 1) {
-        let follows = |at: &usize| runs.strides[*at] * u64::from(runs.shape[*at]) == window.strides[axis];
-        match last.filter(follows) {
-            Some(at) => runs.shape[at] *= window.shape[axis],
+        // Axes of more elements together than 32 bits count stay two.
+        let joined = |at: usize| {
+            let follows = runs.strides[at].checked_mul(runs.shape[at].into()) == Some(window.strides[axis]);
+            runs.shape[at].checked_mul(window.shape[axis]).filter(|_| follows)
+        };
+        match last.and_then(|at| Some((at, joined(at)?))) {
+            Some((at, extent)) => runs.shape[at] = extent,
             None => {
                 let at = last.map_or(0, |at| at + 1);
                 (runs.shape[at], runs.strides[at]) = (window.shape[axis], window.strides[axis]);

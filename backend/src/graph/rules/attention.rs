@@ -42,16 +42,17 @@ pub(in crate::graph) fn flash_attn(call: &Call<'_>) -> Result<Desc, ShapeError> 
         call.vector(sinks, DType::F32)?;
         call.extent(sinks, 0, q[2], "for each head has one")?;
     }
-    let more = if attention.logs { whole_quads(call, v[0], 2).map(|()| FlashAttn::log_heads(v[0], q[2]))? } else { 0 };
-    Ok(Desc::f32([v[0], q[2] + more, q[1], q[3]]))
+    let heads = if attention.logs { with_logs(call, v[0], q[2], 2)? } else { q[2] };
+    Ok(Desc::f32([v[0], heads, q[1], q[3]]))
 }
 
-/// Rows of `size` elements, operand `i`'s, are quads, of which each head has one to itself.
-fn whole_quads(call: &Call<'_>, size: u32, i: usize) -> Result<(), ShapeError> {
-    if size.is_multiple_of(4) {
-        return Ok(());
+/// Heads with those behind them that hold a quad for each: rows of `size` elements, operand `i`'s, are quads.
+fn with_logs(call: &Call<'_>, size: u32, heads: u32, i: usize) -> Result<u32, ShapeError> {
+    if !size.is_multiple_of(4) {
+        return call
+            .refuse(Site::Operand(i), format!("rows of {size} elements are no whole quads, which logs are kept in"));
     }
-    call.refuse(Site::Operand(i), format!("rows of {size} elements are no whole quads, which logs are kept in"))
+    call.counted(u64::from(heads) + u64::from(FlashAttn::log_heads(size, heads)))
 }
 
 pub(in crate::graph) fn flash_attn_back_q(call: &Call<'_>) -> Result<Desc, ShapeError> {
@@ -60,7 +61,7 @@ pub(in crate::graph) fn flash_attn_back_q(call: &Call<'_>) -> Result<Desc, Shape
     };
     let v = call.shape(2);
     let [size, heads, n, b] = back(call, &attention, v[0])?;
-    Ok(Desc::f32([size, heads + FlashAttn::log_heads(size, heads), n, b]))
+    Ok(Desc::f32([size, with_logs(call, size, heads, 0)?, n, b]))
 }
 
 pub(in crate::graph) fn flash_attn_back_kv(call: &Call<'_>) -> Result<Desc, ShapeError> {
@@ -69,7 +70,7 @@ pub(in crate::graph) fn flash_attn_back_kv(call: &Call<'_>) -> Result<Desc, Shap
     };
     let (q, k) = (call.shape(0), call.shape(1));
     back(call, &attention, q[0])?;
-    Ok(Desc::f32([k[0], 2 * k[2], k[1], k[3]]))
+    Ok(Desc::f32([k[0], call.counted(2 * u64::from(k[2]))?, k[1], k[3]]))
 }
 
 /// What both gradients ask of their operands, of which the last but one has rows of `kept` elements; the shape of the queries, heads before
@@ -84,7 +85,6 @@ fn back(call: &Call<'_>, attention: &FlashAttn, kept: u32) -> Result<Shape, Shap
     }
     [0, 1, 2, before, before + 1].into_iter().try_for_each(|i| call.dtype(i, &[DType::F32]))?;
     let (q, k, v) = (call.shape(0), call.shape(1), call.shape(2));
-    whole_quads(call, q[0], 0)?;
     call.extent(2, 0, q[0], "as the rows of operand 0, for both gradients have them")?;
     call.extent(1, 0, q[0], "as the rows of operand 0, which it is multiplied with")?;
     (1..4).try_for_each(|axis| call.extent(2, axis, k[axis], "as that of operand 1: every key has a value"))?;
@@ -94,7 +94,7 @@ fn back(call: &Call<'_>, attention: &FlashAttn, kept: u32) -> Result<Shape, Shap
         masked(call, q, k)?;
     }
     let shape = [q[0], q[2], q[1], q[3]];
-    let logs = [kept, q[2] + FlashAttn::log_heads(kept, q[2]), q[1], q[3]];
+    let logs = [kept, with_logs(call, kept, q[2], 0)?, q[1], q[3]];
     let dy = [v[0], q[2], q[1], q[3]];
     for (i, wanted) in [(before, logs), (before + 1, dy)] {
         (0..4).try_for_each(|axis| call.extent(i, axis, wanted[axis], "as the result of the attention has it"))?;
@@ -111,4 +111,28 @@ fn masked(call: &Call<'_>, q: Shape, k: Shape) -> Result<(), ShapeError> {
         return call.refuse(Site::Operand(3), rule);
     }
     call.repeats(3, 2..=3, q)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::infer;
+
+    /// Heads, with those that hold logs or with those of the values, may be more than 32 bits count.
+    #[test]
+    fn heads_beyond_32_bits_are_refused() {
+        let plain = FlashAttn { scale: 1.0, max_bias: 0.0, softcap: 0.0, mask: false, sinks: false, logs: true };
+        let [one, all] = [1, 1 << 31].map(|heads| Desc::f32([4, 1, heads, 1]));
+        let refused = |op: Op, inputs: &[Desc]| infer(&op, inputs, None).unwrap_err().to_string();
+        let rule = "output: an axis of 4294967296 elements is beyond 32 bits";
+        assert_eq!(refused(Op::FlashAttn(plain), &[all, one, one]), format!("FLASH_ATTN_EXT: {rule}"));
+        let back = refused(Op::FlashAttnBackQ(plain), &[all, one, one, all, all]);
+        assert!(back.ends_with(rule), "{back}");
+        // Rows of a thousand quads hold the logs of as many heads.
+        let wide = |heads| Desc::f32([4096, 1, heads, 1]);
+        let by_head = |heads| Desc::f32([4096, heads, 1, 1]);
+        let (q, y) = (wide(1 << 31), by_head((1 << 31) + (1 << 21)));
+        let back = refused(Op::FlashAttnBackKv(plain), &[q, q, q, y, by_head(1 << 31)]);
+        assert!(back.ends_with(rule), "{back}");
+    }
 }

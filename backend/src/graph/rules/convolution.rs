@@ -35,11 +35,7 @@ impl Call<'_> {
         if stride == 0 {
             return self.refuse(Site::Operands, "are combined at steps of 0 elements, must be at least 1");
         }
-        let extent = u64::from(input - 1) * u64::from(stride) + u64::from(kernel);
-        match u32::try_from(extent) {
-            Ok(extent) => Ok(extent),
-            Err(_) => self.refuse(Site::Output, format!("an axis of {extent} elements is beyond 32 bits")),
-        }
+        self.counted(u64::from(input - 1) * u64::from(stride) + u64::from(kernel))
     }
 
     /// That a pool has a window, and moves it.

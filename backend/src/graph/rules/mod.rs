@@ -165,6 +165,14 @@ impl Call<'_> {
         (2..4).try_for_each(|axis| self.extent(i, axis, 1, "for it is a matrix"))
     }
 
+    /// An extent of the output: 32 bits count it.
+    fn counted(&self, extent: u64) -> Result<u32, ShapeError> {
+        match u32::try_from(extent) {
+            Ok(extent) => Ok(extent),
+            Err(_) => self.refuse(Site::Output, format!("an axis of {extent} elements is beyond 32 bits")),
+        }
+    }
+
     fn asked(&self) -> Result<Desc, ShapeError> {
         self.asked.map_or_else(|| self.refuse(Site::Output, "must be declared, for the op takes it from the node"), Ok)
     }

@@ -63,7 +63,8 @@ pub(in crate::graph) fn pad_reflect(call: &Call<'_>) -> Result<Desc, ShapeError>
 pub(in crate::graph) fn roll(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let &Op::Roll { shift } = call.op else { return call.refuse(Site::Operands, "are not those of a roll") };
     let x = call.shape(0);
-    match (0..4).find(|&axis| shift[axis].unsigned_abs() >= x[axis]) {
+    // The least of 32 bits cannot be rolled back.
+    match (0..4).find(|&axis| shift[axis].unsigned_abs() >= x[axis].min(1 << 31)) {
         Some(axis) => call.refuse(Site::Operand(0), format!("axis {axis} of {x:?} cannot roll by {}", shift[axis])),
         None => same_shape(call),
     }
@@ -98,4 +99,22 @@ pub(in crate::graph) fn arange(call: &Call<'_>) -> Result<Desc, ShapeError> {
 pub(in crate::graph) fn timestep(call: &Call<'_>) -> Result<Desc, ShapeError> {
     let steps = call.vector(0, DType::F32)?;
     Ok(Desc::f32([call.asked()?.shape[0], steps, 1, 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Graph;
+
+    /// A gradient rolls the other way.
+    #[test]
+    fn what_cannot_be_rolled_back_is_not_rolled() {
+        let mut graph = Graph::new();
+        let x = graph.external("x", DType::F32, [u32::MAX, 1, 1, 1]);
+        let mut roll = |steps| graph.node("y", Op::Roll { shift: [steps, 0, 0, 0] }, vec![graph.whole(x)]);
+        let refusal = roll(i32::MIN).unwrap_err().to_string();
+        assert!(refusal.ends_with("axis 0 of [4294967295, 1, 1, 1] cannot roll by -2147483648"), "{refusal}");
+        let y = roll(-i32::MAX).unwrap();
+        graph.backward(y, &[x]).unwrap();
+    }
 }

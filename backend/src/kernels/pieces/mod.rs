@@ -17,6 +17,7 @@ mod span;
 mod stages;
 mod sums;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::{Arg, Call, Lowered, Operand, Refusal, StorageKind, by_family, turned};
@@ -30,6 +31,9 @@ use stages::Stages;
 /// Bytes of a texel.
 const TEXEL_BYTES: u64 = 16;
 
+/// Dispatches that an op is cut into at most: a tensor of 512 GiB has as many pieces of the least that devices bind.
+const MOST_DISPATCHES: usize = 1 << 12;
+
 /// Where an axis is cut: near its middle, at a multiple of one of these, so that blocks, tiles of rows and texels stay in one piece.
 const UNITS: [u32; 5] = [256, 64, 16, 4, 1];
 
@@ -37,7 +41,8 @@ const UNITS: [u32; 5] = [256, 64, 16, 4, 1];
 pub(super) fn lower(op: &Op, inputs: &[Operand], output: &Operand, limits: &Limits) -> Result<Lowered, Refusal> {
     let names = (0..inputs.len()).map(Arg::Input).collect();
     let span = Span::all(output);
-    let whole = Piece { op: *op, inputs: inputs.to_vec(), names, output: output.clone(), span, limits };
+    let left = Cell::new(MOST_DISPATCHES);
+    let whole = Piece { op: *op, inputs: inputs.to_vec(), names, output: output.clone(), span, limits, left: &left };
     match whole.at_once(Rows::FromTheFirst) {
         Err(refusal) if refusal.is_of_size() => whole.as_others().unwrap_or_else(|| whole.in_pieces()),
         lowered => lowered,
@@ -126,6 +131,8 @@ struct Piece<'a> {
     output: Operand,
     span: Span,
     limits: &'a Limits,
+    /// Dispatches that all pieces may yet have together.
+    left: &'a Cell<usize>,
 }
 
 impl Piece<'_> {
@@ -158,6 +165,13 @@ impl Piece<'_> {
             dispatch.rows = rows.collect();
         }
         check_bound(&lowered, |arg| self.operand(arg), self.limits)?;
+        let Some(left) = self.left.get().checked_sub(lowered.dispatches.len()) else {
+            let name = self.op.row().name;
+            return Err(Refusal(format!(
+                "{name}: more than {MOST_DISPATCHES} dispatches, as its size asks for, are too many"
+            )));
+        };
+        self.left.set(left);
         lowered.rename(|i| self.names[i]);
         Ok(lowered)
     }

@@ -74,7 +74,7 @@ impl Piece<'_> {
 
     /// A value for every row, then the sum of these.
     fn by_rows(&self) -> Result<Lowered, Refusal> {
-        let Self { op, ref inputs, ref output, limits, .. } = *self;
+        let Self { op, ref inputs, ref output, limits, left, .. } = *self;
         let (dtype, values) = match op {
             Op::CountEqual => (DType::I32, 1),
             Op::Sum => (DType::F32, reduce::PAIR),
@@ -82,8 +82,8 @@ impl Piece<'_> {
         };
         let (scratch, partials) = reduce::partials(dtype, values, &inputs[0])?;
         let span = Span { partial: true, ..Span::all(&partials) };
-        let of_rows =
-            Self { op, output: partials.clone(), span, inputs: inputs.clone(), names: self.names.clone(), limits };
+        let (inputs_of_rows, names) = (inputs.clone(), self.names.clone());
+        let of_rows = Self { op, output: partials.clone(), span, inputs: inputs_of_rows, names, limits, left };
         let mut all = Stages::over(vec![scratch]);
         all.add(of_rows.in_pieces()?, |arg| if arg == Arg::Output { Arg::Scratch(0) } else { arg });
 

@@ -28,7 +28,7 @@ fn summed_axes(op: &Op) -> Option<Vec<Option<usize>>> {
 fn part_len(k: u32, parts: u32) -> u32 {
     let len = k.div_ceil(parts);
     let unit = UNITS.into_iter().find(|&unit| unit <= len).unwrap_or(1);
-    len.next_multiple_of(unit)
+    len.checked_next_multiple_of(unit).unwrap_or(len)
 }
 
 impl Piece<'_> {
@@ -94,7 +94,7 @@ impl Piece<'_> {
         let none = || Refusal(format!("{}: is not cut along what it sums", self.op.row().name));
         let k = self.summed_over().ok_or_else(none)?;
         let len = part_len(k, parts);
-        let ranges: Vec<_> = (0..k.div_ceil(len)).map(|i| i * len..((i + 1) * len).min(k)).collect();
+        let ranges: Vec<_> = (0..k.div_ceil(len)).map(|i| i * len..(i * len).saturating_add(len).min(k)).collect();
         let parts = ranges.len() as u32;
         let (scratch, sums) = self.sums(parts)?;
         let batches = self.output.shape()[3];
@@ -132,5 +132,30 @@ impl Piece<'_> {
         }
         check_bound(&joined, |of| if of == arg { Some(sums) } else { self.operand(of) }, limits)?;
         Ok(joined)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::DType;
+    use crate::kernels::StorageKind;
+    use crate::layout::Layout;
+
+    #[test]
+    fn parts_are_whole_blocks_as_far_as_32_bits_count() {
+        assert_eq!([part_len(1000, 3), part_len(10, 4), part_len(1, 1)], [512, 3, 1]);
+        assert_eq!([part_len(u32::MAX, 1), part_len(u32::MAX, 2)], [u32::MAX, 1 << 31]);
+    }
+
+    #[test]
+    fn sums_of_vast_parts_are_refused() {
+        let row = Layout::rtile(&[4, 1, 1, 1], 4, 1, 1, 1, 1).unwrap();
+        let batches = |n| row.view().repeat_each(3, n).unwrap();
+        let operand =
+            |n| Operand { dtype: DType::F32, view: batches(n), flat: false, storage: StorageKind::Buffer, pitch: 1 };
+        let vast = [operand(1 << 28), operand(1), operand(1)];
+        let refusal = attention::part_sums(&vast, 64).unwrap_err().to_string();
+        assert!(refusal.ends_with("sums of 64 parts exceed 32 bits"), "{refusal}");
     }
 }

@@ -293,3 +293,28 @@ fn an_address_is_the_sum_of_its_digits() {
     );
     assert_eq!(index_of(&[8, 5, 3], 6 + 8 * (4 + 5 * 2)), [6, 4, 2]);
 }
+
+/// Padding behind an axis is inherited once: two windows over axes that go on in each other both end with the first of them, and together
+/// would leave the tensor.
+#[test]
+fn padding_is_inherited_by_one_axis() {
+    let layout = Layout::rtile(&[4, 1], 4, 1, 4, 64, 64).unwrap();
+    let (mut view, mut naive) = (layout.view(), Naive::root(&[4, 1]));
+    let window = Transform::Strided { extents: vec![2, 2], strides: vec![4, 4], offset: 0 };
+    let repeat = |axis| Transform::RepeatEach { axis, fan: 2 };
+    for step in [repeat(1), Transform::Unsqueeze(2), repeat(2), window] {
+        view = view.apply(&step).unwrap();
+        naive = naive.apply(&step).unwrap();
+        naive.assert_shown_by(&view, &layout);
+    }
+    assert_eq!(view.axes.iter().map(|axis| axis.padded).collect::<Vec<_>>(), [8, 2]);
+}
+
+#[test]
+fn slices_of_more_elements_than_64_bits_count_are_refused() {
+    let mut view = Layout::rtile(&[2, 2], 2, 1, 1, 64, 64).unwrap().view().unsqueeze(2).unwrap();
+    for axis in 0..3 {
+        view = view.repeat_each(axis, 1 << 30).unwrap();
+    }
+    assert!(matches!(view.slice(2, 1 << 29, 1), Err(Illegal::TooLong { .. })));
+}

@@ -178,14 +178,14 @@ impl<'g> Index<'g> {
         }
         let [_, n, heads, b] = factors[0].shape;
         let kv_heads = k.shape[2];
-        let summed = [n * (heads / kv_heads), kv_heads, b];
+        let share = heads / kv_heads;
         let is = |rest: [u32; 3]| {
             factors.iter().zip(&node.inputs).all(|(factor, input)| {
                 let shape = [factor.shape[0], rest[0], rest[1], rest[2]];
                 input.shape == shape && factor.reshape(shape).is_ok_and(|window| same(&window, input))
             })
         };
-        if is(summed) {
+        if n.checked_mul(share).is_some_and(|summed| is([summed, kv_heads, b])) {
             return Some(at);
         }
         if !is([n, heads, b]) {
@@ -196,10 +196,9 @@ impl<'g> Index<'g> {
         let &[reader] = &self.readers[node.output.index()][..] else { return None };
         let sum = self.node(reader);
         let [n0, n1, ..] = result.shape;
-        let share = heads / kv_heads;
         let output = self.graph.values[sum.output.index()].shape;
-        let along_two = result.reshape([n0, n1, share, kv_heads * b]).ok();
-        let along_two = along_two.filter(|_| output == [n0, n1, 1, kv_heads * b]);
+        let outer = kv_heads.checked_mul(b).filter(|&outer| output == [n0, n1, 1, outer]);
+        let along_two = outer.and_then(|outer| result.reshape([n0, n1, share, outer]).ok());
         let along_three =
             result.reshape([n0, n1, share, kv_heads]).and_then(|window| window.permute([0, 1, 3, 2])).ok();
         let along_three = along_three.filter(|_| output == [n0, n1, kv_heads, 1]);

@@ -209,3 +209,24 @@ fn attention_is_replaced_where_units_compute_it() {
         assert_eq!(report.refused, ["weights: no matrix units take rows of 64 elements here"]);
     }
 }
+
+/// Queries of all heads that share a key, here more than 32 bits count, are no axis of a product.
+#[test]
+fn vast_attention_stays_well_formed() {
+    let mut graph = Graph::new();
+    let mut given = |shape| {
+        let id = graph.external("given", DType::F32, shape);
+        graph.whole(id)
+    };
+    let [q, k, columns] = [[4, 1 << 17, 1 << 16, 1], [4, 4, 1, 1], [4, 4, 1, 1]].map(&mut given);
+    let mut add = |op, inputs| {
+        let id = graph.node("node", op, inputs).unwrap();
+        graph.whole(id)
+    };
+    let scores = add(Op::MulMat, vec![k, q]);
+    let weights = add(Op::soft_max(0.5), vec![scores]);
+    let y = add(Op::MulMat, vec![columns, weights]);
+    graph.backward(y.value, &[q.value, k.value, columns.value]).unwrap();
+    let (graph, _) = replace_attention(&graph, &Limits::for_tests(), AttentionScope::All);
+    graph.verify().unwrap();
+}

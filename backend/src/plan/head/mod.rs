@@ -27,7 +27,7 @@ pub enum HeadChoice {
     /// In chunks of as many tokens as suit the device: [`chunk_head`].
     #[default]
     Chunked,
-    /// In chunks of so many tokens at most.
+    /// In chunks of so many tokens at most; of more where that would be a thousand chunks.
     Tokens(u32),
 }
 
@@ -57,6 +57,9 @@ const TOKENS_OF_UNITS: u32 = 128;
 
 /// How many times as many it has where the gradient of the head's matrix is wanted, which every chunk reads and writes in F32.
 const TRAINED: u32 = 4;
+
+/// Chunks that there are at most: each repeats the nodes of the head.
+const MOST_CHUNKS: u32 = 1 << 10;
 
 /// What tokens of a chunk are a multiple of, so that it begins with a tile of its operands.
 const ALIGNED: u32 = 16;
@@ -139,9 +142,10 @@ fn tokens(found: &Found, limits: &Limits, choice: HeadChoice) -> Option<u32> {
             least.max(fit)
         }
     };
+    let most = most.max(rows.div_ceil(MOST_CHUNKS));
     // Chunks of one size, rather than a few tokens left for the last one, which reads the head's matrix as the others do.
     let even = rows.div_ceil(rows.div_ceil(most));
-    let tokens = even.next_multiple_of(ALIGNED.min(most)).min(most);
+    let tokens = even.checked_next_multiple_of(ALIGNED.min(most)).map_or(most, |tokens| tokens.min(most));
     (tokens < rows).then_some(tokens)
 }
 

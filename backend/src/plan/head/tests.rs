@@ -298,6 +298,8 @@ fn chunks_suit_vocabulary_and_device() {
     }
     let asked = |rows, most| tokens(&found(37, rows, false), &plain, HeadChoice::Tokens(most));
     assert_eq!([asked(7, 4), asked(7, 1), asked(33, 32), asked(40, 100)], [Some(4), Some(1), Some(32), None]);
+    assert_eq!([asked(1 << 20, 1), asked(7, 0), asked(u32::MAX, u32::MAX)], [Some(1 << 10), Some(1), None]);
+    assert!(asked(u32::MAX, 3).is_some_and(|tokens| u32::MAX.div_ceil(tokens) <= 1 << 10));
 }
 
 const UNIT: MatrixUnit =

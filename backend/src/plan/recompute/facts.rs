@@ -91,8 +91,8 @@ pub(super) fn facts(
 fn weight(graph: &Graph, at: usize) -> f64 {
     let node = &graph.nodes[at];
     let read = node.inputs.iter().map(|o| Desc { dtype: graph.values[o.value.index()].dtype, shape: o.shape });
-    let moved: u64 = read.chain([graph.values[node.output.index()].desc()]).map(|desc| desc.bytes()).sum();
-    moved as f64 + flops_of(graph, at) as f64 / FLOPS_PER_BYTE
+    let moved: f64 = read.chain([graph.values[node.output.index()].desc()]).map(|desc| desc.bytes() as f64).sum();
+    moved + flops_of(graph, at) as f64 / FLOPS_PER_BYTE
 }
 
 /// The operands, as bits, whose storage the output of a node may take over, as far as the graph tells.

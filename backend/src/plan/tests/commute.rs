@@ -111,3 +111,18 @@ fn a_factor_stays_where_moving_it_gains_nothing() {
     };
     assert!(stays(alone), "nobody else reads what it scales");
 }
+
+/// Results of more elements together than 64 bits count.
+#[test]
+fn vast_products_are_no_gain() {
+    let mut graph = Graph::new();
+    let [x, a] = ["x", "a"].map(|name| graph.external(name, DType::F32, [1, 1 << 30, 1, 1]));
+    let dy = graph.node("dy", Op::Unary(Unary::Tanh), vec![graph.whole(x)]).unwrap();
+    graph.node("watcher", Op::Unary(Unary::Neg), vec![graph.whole(dy)]).unwrap();
+    let scaled = graph.node("scaled", SCALE, vec![graph.whole(dy)]).unwrap();
+    for _ in 0..16 {
+        graph.node("product", Op::MulMat, vec![graph.whole(a), graph.whole(scaled)]).unwrap();
+    }
+    graph.verify().unwrap();
+    assert!(behind_products(&graph).is_none());
+}

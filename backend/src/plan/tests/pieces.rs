@@ -143,3 +143,13 @@ fn tensors_beyond_32_bits_of_elements() {
     let error = super::super::plan(&graph, &limits, options, &Exact).unwrap_err().to_string();
     assert!(error.contains("8053063680 elements") && error.contains("32 bits"), "{error}");
 }
+
+/// What would take thousands of dispatches is refused before they are all made.
+#[test]
+fn pieces_have_an_end() {
+    let (mut graph, x) = given(DType::F32, [1 << 10, 1 << 15, 1, 1]);
+    let y = graph.node("y", Op::Unary(Unary::Neg), vec![graph.whole(x)]).unwrap();
+    graph.keep(y);
+    let refusal = small(&graph).unwrap_err().to_string();
+    assert!(refusal.contains("more than 4096 dispatches"), "{refusal}");
+}

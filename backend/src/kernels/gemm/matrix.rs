@@ -38,8 +38,9 @@ const TILES: [MatrixTile; 7] = [
 ];
 
 /// The same for factors in parts, which take twice the room in registers and in shared memory.
-const TILES_OF_PARTS: [MatrixTile; 6] = [
+const TILES_OF_PARTS: [MatrixTile; 7] = [
     matrices(2, 4, 4, 2, 8),
+    matrices(4, 4, 2, 4, 4),
     matrices(4, 4, 4, 2, 4),
     matrices(2, 2, 4, 4, 8),
     matrices(2, 2, 2, 4, 8),

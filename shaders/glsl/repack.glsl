@@ -10,6 +10,8 @@ layout(local_size_x_id = 0) in;
 
 // Texels of quants of a slot in tiles; 0 where a row of the home is the bytes of a row of the host.
 layout(constant_id = 16) const uint QUANTS = 0u;
+// The same where nothing is divided by zero.
+const uint DIVISOR = QUANTS == 0u ? 1u : QUANTS;
 
 #define OPERAND S
 #define SLOT 0

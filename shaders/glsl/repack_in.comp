@@ -36,8 +36,8 @@ uvec4 tiled(uint b, uint i1, uint i2, uint i3, uint within) {
         for (uint row = 0u; row < min(rows, 4u); row++) {
             texel[row] = bytes(row_at(i1 + row, i2, i3) + first, scale_bytes).x;
         }
-    } else if (within / QUANTS < rows) {
-        texel = bytes(row_at(i1 + within / QUANTS, i2, i3) + first + scale_bytes + 16u * (within % QUANTS), 16u);
+    } else if (within / DIVISOR < rows) {
+        texel = bytes(row_at(i1 + within / DIVISOR, i2, i3) + first + scale_bytes + 16u * (within % DIVISOR), 16u);
     }
     return texel;
 }

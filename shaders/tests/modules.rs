@@ -165,8 +165,10 @@ fn operands_bind_a_buffer_and_an_image_each() {
     use fblayout_shaders::BindingKind::{Buffer, Image};
     for shader in SHADERS {
         let kinds: Vec<_> = shader.bindings.iter().map(|b| (b.binding, b.kind)).collect();
-        let expected: Vec<_> =
-            (0..kinds.len() as u32).map(|b| (b, if b.is_multiple_of(2) { Buffer } else { Image })).collect();
+        // What passes through staging is in buffers alone.
+        let staging = shader.name.starts_with("repack").then_some(1);
+        let bindings = (0..=kinds.last().unwrap().0).filter(|&b| Some(b) != staging);
+        let expected: Vec<_> = bindings.map(|b| (b, if b.is_multiple_of(2) { Buffer } else { Image })).collect();
         assert_eq!(kinds, expected, "{}", shader.name);
     }
 }

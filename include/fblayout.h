@@ -265,7 +265,8 @@ typedef struct fbl_engine_options {
   uint32_t attention;
   // One of FBL_VALIDATION_*.
   uint32_t validation;
-  // How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+  // How heads are computed with their losses, by the full policy: one of FBL_HEAD_*, or in chunks of so many tokens at most (of more
+  // where that would be more than 1024 chunks).
   uint32_t head;
   // Bytes that a program may take together with its tensors; values are computed again where it would take more. 0: no bound.
   uint64_t budget_bytes;
@@ -318,7 +319,8 @@ typedef struct fbl_compile_options {
   uint32_t policy;
   // One of FBL_ATTENTION_*.
   uint32_t attention;
-  // How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+  // How heads are computed with their losses, by the full policy: one of FBL_HEAD_*, or in chunks of so many tokens at most (of more
+  // where that would be more than 1024 chunks).
   uint32_t head;
   // Bytes that the program may take together with its tensors; values are computed again where it would take more.
   uint64_t budget_bytes;

@@ -117,6 +117,8 @@ fn folded_homes_are_packed() {
             (DType::F32, [700, 9, 1, 1]),
             (DType::Q8_0, [32, 300, 1, 1]),
             (DType::Q4_1, [64, 150, 1, 1]),
+            // Seven blocks in eight columns.
+            (DType::Q8_0, [224, 20, 1, 1]),
         ] {
             assert!(round_trips(engine, dtype, shape, 3), "{dtype:?} {shape:?}");
         }

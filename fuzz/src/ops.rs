@@ -116,10 +116,10 @@ fn pool(u: &mut Unstructured<'_>) -> Result<Pool> {
     Ok(Pool { kind, extent: numbers(u)?, stride: numbers(u)?, pad: numbers(u)?.map(|n: u32| n.wrapping_sub(1)) })
 }
 
-/// Every function of one operand that the table has, with a half for each of its attributes.
+/// Every function of one operand that the table has, between minus a half and a half where it asks for numbers.
 static UNARY: LazyLock<Vec<Unary>> = LazyLock::new(|| {
-    let function = |row: &&Row| {
-        let attributes: Vec<String> = row.attributes().iter().map(|a| format!("{}=0.5", a.name)).collect();
+    let function = |row: &Row| {
+        let attributes: Vec<String> = row.attributes().iter().map(|a| format!("{}={}", a.name, if a.name == "min" { -0.5 } else { 0.5 })).collect();
         match Op::named(row.name, &attributes.join(" ")) {
             Ok(Op::Unary(function)) => Some(function),
             _ => None,

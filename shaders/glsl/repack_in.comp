@@ -61,11 +61,14 @@ void main() {
     uint i3 = t / S_words[PADDED + 1u];
     uvec4 texel = uvec4(0u);
     if (i2 < S_words[EXTENTS + 1u] && i3 < S_words[EXTENTS + 2u]) {
-        uint left = S_words[ROW_BYTES] - min(16u * c, S_words[ROW_BYTES]);
+        uint row_bytes = S_words[ROW_BYTES];
         if (QUANTS > 0u) {
-            texel = tiled(c, i1, i2, i3, within);
-        } else if (i1 < S_words[EXTENTS] && left > 0u) {
-            texel = bytes(row_at(i1, i2, i3) + 16u * c, min(left, 16u));
+            // Columns behind the last block are padding.
+            if (c * S_words[BLOCK_BYTES] < row_bytes) {
+                texel = tiled(c, i1, i2, i3, within);
+            }
+        } else if (i1 < S_words[EXTENTS] && 16u * c < row_bytes) {
+            texel = bytes(row_at(i1, i2, i3) + 16u * c, min(row_bytes - 16u * c, 16u));
         }
     }
     H_put(place(uvec4(c, i1, i2, i3), within), texel);

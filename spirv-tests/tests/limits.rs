@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fblayout::device::{Limits, LimitsClamp};
-use fblayout::graph::{Binary, DType, Desc, Op, Shape, Unary};
+use fblayout::graph::{Binary, DType, Desc, Family, Op, Shape, Unary};
 use fblayout::kernels::Source;
 use fblayout::plan::{PlanOptions, StorageChoice, supports};
 use fblayout_spirv_tests::{Case, Fill, FusedSetup, STORAGES, Setup, VulkanDevice, cases, check, check_all};
@@ -53,6 +53,18 @@ fn images_of_64_texels() {
 fn small_workgroups_and_wide_subgroups() {
     let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
     assert_sample(StorageChoice::Buffer, clamp, 7);
+}
+
+/// Attention as a GPU computes it, which fetches several quads before it waits: as many as a tile has, where it has few.
+#[test]
+fn attention_on_a_gpu() {
+    for clamp in [r#"{"subgroup_size": 32}"#, r#"{"subgroup_size": 32, "max_workgroup_invocations": 4}"#] {
+        let device = clamped(StorageChoice::Buffer, clamp);
+        let failures = check_all(&device, &cases::of(Family::Attention));
+        let lines: Vec<String> = failures.iter().map(|f| format!("{clamp} {f}")).collect();
+        assert!(lines.is_empty(), "{} cases fail\n{}", lines.len(), lines.join("\n"));
+        device.assert_valid();
+    }
 }
 
 /// Long rows and sums over repeats as a large GPU shares them: 1024 invocations for a tile of rows, up to 256 for a sum.

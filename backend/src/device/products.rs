@@ -44,8 +44,8 @@ pub enum ProductSchedule {
     /// The invocations of a workgroup go over k together, for few sums.
     Across,
     /// Workgroups bring tiles to shared memory as matrix units take them: rounded to 16 bits, or two factors of F32 in parts of 16 bits;
-    /// sums in f32. Asked for, gradients are rounded to F16 where there are no units of BF16, and so are factors of F32 where
-    /// there are two products.
+    /// sums in f32. Asked for, gradients are rounded to F16 where there are no units of BF16, and factors of F32, where there are
+    /// two products, to what other factors of their op are.
     Matrix,
 }
 
@@ -190,7 +190,9 @@ impl MatrixTile {
     /// Whether a device has room for it, with elements in so many parts, and the unit divides it.
     pub fn fits(&self, unit: &MatrixUnit, parts: u32, limits: &Limits) -> bool {
         let most = unit.max_invocations.min(limits.largest_group());
-        let shared = 16 * u64::from(self.shared_texels([unit.m, unit.n], parts));
+        // Of parts, what the invocations tell each other besides.
+        let told = if parts > 1 { 1 } else { 0 };
+        let shared = 16 * u64::from(self.shared_texels([unit.m, unit.n], parts) + told);
         let whole = [unit.m, unit.n, unit.k].iter().all(|n| n % 8 == 0) && (4 * self.quads_k).is_multiple_of(unit.k);
         whole && self.invocations(unit) <= most && shared <= limits.max_shared_memory.into()
     }

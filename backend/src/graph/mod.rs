@@ -83,7 +83,7 @@ pub(crate) fn product<const N: usize>(factors: [u64; N]) -> u64 {
 }
 
 /// A sum of counts, as far as 64 bits count.
-pub(crate) fn sum(counts: impl IntoIterator<Item = u64>) -> u64 {
+pub fn sum(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }
 

@@ -108,7 +108,7 @@ impl By {
             return Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
         }
         let slots = size.quads_v.div_ceil(lanes);
-        let ahead = if processor { 1 } else { 1 << (QUADS_AHEAD / slots.max(keys)).max(1).ilog2() };
+        let ahead = if processor { 1 } else { 1 << (QUADS_AHEAD / slots.max(keys)).clamp(1, lanes).ilog2() };
         Ok(Self::Invocations { lanes, fours, keys, slots, ahead })
     }
 

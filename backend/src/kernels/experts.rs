@@ -4,8 +4,7 @@
 //! touched that no id names. On a GPU neighbouring invocations share a sum over k, so that they read neighbouring texels of a row
 //! of tiles; processors sum alone.
 
-use super::dispatch::PROCESSOR_SUBGROUP;
-use super::{Call, Lowered, Refusal};
+use super::{Call, Lowered, Refusal, is_processor};
 
 const LANES: u32 = 9;
 
@@ -15,9 +14,7 @@ const GPU_LANES: u32 = 16;
 pub(super) fn mul_mat_id(call: Call<'_>) -> Result<Lowered, Refusal> {
     let quads = call.inputs[0].shape()[0].div_ceil(4);
     let most = call.limits.largest_group().max(1);
-    let lanes = match call.limits.subgroup_size {
-        1..=PROCESSOR_SUBGROUP => 1,
-        _ => GPU_LANES.min(quads.next_power_of_two()).min(1 << most.ilog2()),
-    };
+    let of_gpu = GPU_LANES.min(quads.next_power_of_two()).min(1 << most.ilog2());
+    let lanes = if is_processor(call.limits) { 1 } else { of_gpu };
     Ok(call.dispatch("experts")?.picking(&call).set(LANES, lanes).shared_texels(call.output, lanes)?.into())
 }

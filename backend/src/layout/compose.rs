@@ -36,7 +36,8 @@ impl View {
                 if ended || step != Some(next) {
                     return false;
                 }
-                next = next.saturating_mul(term.radix.into());
+                let Some(end) = next.checked_mul(term.radix.into()) else { return false };
+                next = end;
                 inner *= u64::from(term.radix);
                 if inner >= u64::from(axis.extent) {
                     break;

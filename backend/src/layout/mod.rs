@@ -40,6 +40,7 @@ pub use home::{Axis, Digit, Layout, Place, Position};
 pub use illegal::Illegal;
 pub use index::{Expr, Ops};
 pub use legality::{Legality, Side, Tiling};
+pub(crate) use pack::copy_run;
 pub use rtile::{TileTarget, tile_rule};
 pub use tiles::{TileDigit, TileMap};
 pub use transform::{Broken, Chain, Transform};

@@ -167,7 +167,7 @@ impl Layout {
 }
 
 /// Copies neighbours. Most runs are the elements of a texel, whose number the compiler then knows.
-fn copy_run<T: Copy>(to: &mut [T], from: &[T]) {
+pub(crate) fn copy_run<T: Copy>(to: &mut [T], from: &[T]) {
     fn fixed<T: Copy, const N: usize>(to: &mut [T], from: &[T]) {
         if let (Ok(to), Ok(from)) = (<&mut [T; N]>::try_from(to), <&[T; N]>::try_from(from)) {
             *to = *from;
@@ -176,6 +176,7 @@ fn copy_run<T: Copy>(to: &mut [T], from: &[T]) {
     match to.len() {
         4 => fixed::<T, 4>(to, from),
         8 => fixed::<T, 8>(to, from),
+        16 => fixed::<T, 16>(to, from),
         _ => to.copy_from_slice(from),
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use crate::graph::{Form, TILE_SLOTS};
-use crate::layout::Illegal;
+use crate::layout::{Illegal, copy_run};
 
 use super::{Home, TEXEL_BYTES};
 
@@ -112,15 +112,6 @@ impl Home {
     fn linear_bytes(&self) -> usize {
         let elements: usize = self.layout.linear_len();
         elements / self.dtype.block() as usize * self.dtype.block_bytes() as usize
-    }
-}
-
-/// Copies a run. Most are a texel, whose length the compiler then knows.
-pub(super) fn copy_run(to: &mut [u8], from: &[u8]) {
-    const TEXEL: usize = TEXEL_BYTES as usize;
-    match (<&mut [u8; TEXEL]>::try_from(&mut *to), <&[u8; TEXEL]>::try_from(from)) {
-        (Ok(to), Ok(from)) => *to = *from,
-        _ => to.copy_from_slice(from),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::layout::Illegal;
+use crate::layout::{Illegal, copy_run};
 
 use super::Home;
-use super::pack::copy_run;
 
 impl Home {
     /// Rows of texels that hold a range of the linear bytes; none of an empty one.

@@ -178,8 +178,8 @@ impl Rows {
             x,
             y,
         };
-        // Texels and bytes of a row are numbered in 32 bits.
-        (few && rows.texels() <= u32::MAX.into() && row <= u32::MAX.into()).then_some(rows)
+        // Texels are numbered in 32 bits, and so are the bytes of a row and of a piece behind it.
+        (few && rows.texels() <= u32::MAX.into() && row <= (u32::MAX / 2).into()).then_some(rows)
     }
 
     /// Rows that are moved together.
@@ -281,7 +281,15 @@ impl Rows {
         let cuts = (0..(bytes.end - bytes.start).div_ceil(step)).map(|n| {
             let start = bytes.start + n * step;
             let end = (start + step).min(bytes.end);
-            Cut { host: start..end, texels: self.texel(start)..self.texel(end - 1) + u64::from(self.column_texels()) }
+            let (first, last) = (self.texel(start), self.texel(end - 1));
+            // Bytes of rows that are moved together come row by row: those between lie anywhere in their strips.
+            let texels = if self.quants > 0 {
+                let strip = self.strip_texels();
+                first / strip * strip..(last / strip + 1) * strip
+            } else {
+                first..last + 1
+            };
+            Cut { host: start..end, texels }
         });
         cuts.collect()
     }
@@ -380,6 +388,31 @@ mod tests {
                 let held = &ys[start as usize..end as usize];
                 let expected = *held.iter().min().unwrap() as u32..*held.iter().max().unwrap() as u32 + 1;
                 assert_eq!(rows.window(&(start..end)), expected, "{start}..{end} of {home:?}");
+            }
+        }
+    }
+
+    /// Whatever part is read, in pieces of any size, the rows that are bound hold all of its bytes.
+    #[test]
+    fn windows_hold_every_byte_that_is_read() {
+        let folded = Limits { max_image_2d: 48, ..Limits::for_tests() };
+        let folded = Home::of(DType::Q8_0, &[320, 80, 1, 1], &folded, PlanOptions::default()).unwrap();
+        for home in homes().chain([folded]) {
+            let Some(rows) = Rows::of(&home) else { continue };
+            let y = |byte: u64| -> u64 {
+                let index = rows.index(rows.texel(byte));
+                rows.y.iter().map(|digit| digit.of(index[digit.axis] as u32)).sum()
+            };
+            let all = rows.bytes();
+            for (start, length) in [(0, all), (all / 3, 68), (all / 2, all / 3), (7, 1)] {
+                for room in [48, 1008, 4096] {
+                    let part = start..all.min(start + length);
+                    for cut in rows.cut_out(part, room, u64::MAX / TEXEL_BYTES) {
+                        let window = rows.window(&cut.texels);
+                        let mut held = cut.host.map(y);
+                        assert!(held.all(|y| window.contains(&(y as u32))), "{start}, {length} of {home:?}");
+                    }
+                }
             }
         }
     }

@@ -77,7 +77,8 @@ pub struct fbl_engine_options {
     pub attention: u32,
     /// One of FBL_VALIDATION_*.
     pub validation: u32,
-    /// How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+    /// How heads are computed with their losses, by the full policy: one of FBL_HEAD_*, or in chunks of so many tokens at most (of more
+    /// where that would be more than 1024 chunks).
     pub head: u32,
     /// Bytes that a program may take together with its tensors; values are computed again where it would take more. 0: no bound.
     pub budget_bytes: u64,

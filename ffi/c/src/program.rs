@@ -83,7 +83,8 @@ pub struct fbl_compile_options {
     pub policy: u32,
     /// One of FBL_ATTENTION_*.
     pub attention: u32,
-    /// How heads are computed with their losses: one of FBL_HEAD_*, or in chunks of so many tokens at most.
+    /// How heads are computed with their losses, by the full policy: one of FBL_HEAD_*, or in chunks of so many tokens at most (of more
+    /// where that would be more than 1024 chunks).
     pub head: u32,
     /// Bytes that the program may take together with its tensors; values are computed again where it would take more.
     pub budget_bytes: u64,

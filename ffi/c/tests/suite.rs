@@ -48,7 +48,7 @@ fn compile(source: &Path, flags: &[&str], folder: &TempDir) -> PathBuf {
 
 /// Runs a program, which must say that all is well.
 fn passes(mut command: Command) -> String {
-    let output = command.env("FBL_CACHE", "off").output().expect("the program starts");
+    let output = command.env("FBL_CACHE", "off").env_remove("FBL_PROFILE").output().expect("the program starts");
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{command:?}: {}\n{stdout}\n{stderr}", output.status);
     stdout

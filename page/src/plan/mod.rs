@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fblayout::device::Profile;
-use fblayout::graph::Graph;
+use fblayout::graph::{Graph, sum};
 use fblayout::plan::{Plan, Prediction, Recomputed, Selection, StepCost, TransformKind, Verdict};
 use serde::Serialize;
 
@@ -140,7 +140,7 @@ fn facts(known: &Known<'_>, words: &Words<'_>) -> Vec<Fact> {
     }
     let report = &known.plan.report;
     let eliminated = report.transforms.iter().filter(|t| t.verdict == Verdict::Eliminated).count();
-    let bytes = units::bytes(report.transforms.iter().map(|t| t.bytes).sum());
+    let bytes = units::bytes(sum(report.transforms.iter().map(|t| t.bytes)));
     let by_count = format!("{eliminated} of {}", report.transforms.len());
     fact("transforms vanished", by_count, format!("of {bytes} that copies would move"));
     let certainty = if known.exact { "as the device says" } else { "at most, from the device's limits" };
@@ -202,7 +202,7 @@ fn vanished(known: &Known<'_>) -> Vec<Vanished> {
     let mut kinds: BTreeMap<TransformKind, (usize, u64)> = BTreeMap::new();
     for transform in known.plan.report.transforms.iter().filter(|t| t.verdict == Verdict::Eliminated) {
         let (count, bytes) = kinds.entry(transform.kind).or_default();
-        (*count, *bytes) = (*count + 1, *bytes + transform.bytes);
+        (*count, *bytes) = (*count + 1, sum([*bytes, transform.bytes]));
     }
     let line = |(kind, (count, bytes))| Vanished { kind: glyph::kind(kind), count, bytes: units::bytes(bytes) };
     kinds.into_iter().map(line).collect()
@@ -226,7 +226,7 @@ fn conversions(known: &Known<'_>) -> Vec<Conversion> {
         match found.iter_mut().find(|(c, _)| c.kind == kind && c.reason == *reason) {
             Some((conversion, bytes)) => {
                 conversion.count += 1;
-                *bytes += transform.bytes;
+                *bytes = sum([*bytes, transform.bytes]);
             }
             None => {
                 let (reason, first) = (reason.clone(), transform.node.clone());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fblayout::device::Profile;
-use fblayout::graph::Graph;
+use fblayout::graph::{Graph, sum};
 use fblayout::plan::{Plan, Policy, Verdict, predict};
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ impl Figures {
             bytes: predicted.bytes_moved,
             dispatches: report.dispatches,
             conversions: moved.len(),
-            moved: moved.iter().sum(),
+            moved: sum(moved),
             peak: report.total_bytes(),
             plan_seconds: took.as_secs_f64(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use fblayout::graph::Node;
+use fblayout::graph::{Node, sum};
 use fblayout::kernels::{Access, Addressing, schedule_in_words};
 use fblayout::plan::{StepCost, TransformKind, Verdict};
 use serde::Serialize;
@@ -158,7 +158,7 @@ impl Steps {
         let seconds: f64 = members.iter().map(|run| run.seconds()).sum();
         let predicted = self.total > 0.0;
         let bytes: u64 =
-            members.iter().flat_map(|run| &run.items).filter_map(|line| Some(line.cost?.memory_bytes)).sum();
+            sum(members.iter().flat_map(|run| &run.items).filter_map(|line| Some(line.cost?.memory_bytes)));
         let costs = |at: usize| -> Vec<StepCost> { members.iter().filter_map(|run| run.items[at].cost).collect() };
         let costs: Vec<Vec<StepCost>> = (0..first.items.len()).map(costs).collect();
         let longest = costs.iter().map(|c| mean(c, |c| c.seconds)).fold(f64::MIN_POSITIVE, f64::max);

@@ -49,6 +49,9 @@ pub fn cases() -> Vec<Case> {
     cases.push(case("batches and masks that repeat", MASKED, batched, kv(DType::F16)));
     let alibi = FlashAttn { max_bias: 8.0, ..MASKED };
     cases.push(case("slopes of 6 heads", alibi, Size { heads: [6, 2], ..SMALL }, kv(DType::F16)));
+    // Four rows of one query ask its mask once.
+    cases.push(case("four heads of a query", MASKED, Size { heads: [8, 2], ..SMALL }, kv(DType::F16)));
+    cases.push(case("slopes of one query", alibi, Size { queries: 1, heads: [8, 2], ..SMALL }, kv(DType::F16)));
     let capped = FlashAttn { softcap: 5.0, scale: 0.5, ..MASKED };
     cases.push(case("capped", capped, SMALL, kv(DType::F32)));
     let sinks = FlashAttn { sinks: true, ..PLAIN };

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | direct | processors, phones, what fits no other | each invocation fetches the fragments of its sums, caches do the sharing |
 //! | across ([`across`](mod@across)) | few sums: up to 8 columns or 16 rows, 32 of either for two factors of F32 | its invocations go over k side by side and add up their sums in shared memory |
-//! | matrix | on a device with matrix units: weights of 16 bits or quantized, and large products of F32 | brings tiles to shared memory as the units take them, rounded or in parts; its subgroups hold matrices of sums ([`matrix`]) |
+//! | matrix | on a device with matrix units: weights of 16 bits or quantized, and two factors of F32 over 64 k or more | brings tiles to shared memory as the units take them, rounded or in parts; its subgroups hold matrices of sums ([`matrix`]) |
 //! | staged | everything else on a GPU | brings tiles of both operands to shared memory, decoded once, while it sums over the tiles before |
 //!
 //! # Direct

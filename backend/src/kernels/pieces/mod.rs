@@ -31,7 +31,7 @@ use stages::Stages;
 /// Bytes of a texel.
 const TEXEL_BYTES: u64 = 16;
 
-/// Dispatches that an op is cut into at most: a tensor of 512 GiB has as many pieces of the least that devices bind.
+/// Dispatches of the pieces that an op is cut into at most, beside those that join them: a tensor of 512 GiB has as many pieces of the least that devices bind.
 const MOST_DISPATCHES: usize = 1 << 12;
 
 /// Where an axis is cut: near its middle, at a multiple of one of these, so that blocks, tiles of rows and texels stay in one piece.

@@ -139,9 +139,6 @@ impl<'a> Search<'a> {
             let nodes = [&group.nodes[..], &[next]].concat();
             return self.fits(Group { rotation: Some(next), ..group.of(nodes) });
         }
-        if self.runs_beside(group, next) {
-            return None;
-        }
         let mut added = vec![next];
         for input in &graph.nodes[next].inputs {
             let value = &graph.values[input.value.index()];
@@ -153,6 +150,9 @@ impl<'a> Search<'a> {
             if of_extras && self.only_reader(maker) == Some(next) && !self.groups.takes(maker) {
                 added.push(maker);
             }
+        }
+        if self.runs_beside(group, &added) {
+            return None;
         }
         // With the nodes that work for it, or without them.
         while !added.is_empty() {
@@ -166,18 +166,36 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// Whether a node joins a product of few columns with another one of the same columns. Both are soon done: side by side they take less
+    /// Whether nodes join a product of few columns with another one of the same columns. Both are soon done: side by side they take less
     /// than one that waits for the other, and a dispatch joins them.
-    fn runs_beside(&self, group: &Group, next: usize) -> bool {
+    fn runs_beside(&self, group: &Group, added: &[usize]) -> bool {
         let nodes = &self.graph.nodes;
         let root = &nodes[group.root];
         let columns = |node: &Node| graph::rows(&self.graph.values[node.output.index()].shape);
         let few = is_product(root) && columns(root) <= FEW_COLUMNS && !kernels::is_processor(self.limits);
-        let other = |maker: usize| {
-            let node = &nodes[maker];
-            !group.nodes.contains(&maker) && is_product(node) && node.inputs[1] == root.inputs[1]
-        };
-        few && nodes[next].inputs.iter().filter_map(|input| self.makers[input.value.index()]).any(other)
+        if !few {
+            return false;
+        }
+        // Back through a few elementwise nodes to the products that they follow.
+        let mut joined = added.to_vec();
+        let mut next = 0;
+        while let Some(&at) = joined.get(next) {
+            next += 1;
+            for maker in nodes[at].inputs.iter().filter_map(|input| self.makers[input.value.index()]) {
+                let node = &nodes[maker];
+                if group.nodes.contains(&maker) {
+                    continue;
+                }
+                if is_product(node) && node.inputs[1] == root.inputs[1] {
+                    return true;
+                }
+                let follows = node.op.row().family == Family::Elementwise && !joined.contains(&maker);
+                if follows && joined.len() < kernels::MAX_STEPS {
+                    joined.push(maker);
+                }
+            }
+        }
+        false
     }
 
     /// Whether an update can run behind a later node: nobody in between reads or changes what it writes, or changes what it reads.

@@ -27,7 +27,7 @@ pub enum HeadChoice {
     /// In chunks of as many tokens as suit the device: [`chunk_head`].
     #[default]
     Chunked,
-    /// In chunks of so many tokens at most; of more where that would be a thousand chunks.
+    /// In chunks of so many tokens at most; of more where that would be more than 1024 chunks.
     Tokens(u32),
 }
 

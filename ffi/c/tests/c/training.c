@@ -217,14 +217,20 @@ static void adapters(fbl_engine *engine, const char *path) {
     fbl_trainer_destroy(third);
 }
 
-/* A head that is trained, as it is written and in chunks of two tokens: the same losses but for rounding. */
+/* A head that is trained, as it is written and in chunks of two tokens, by a program's options and by an engine's: the same losses but
+   for rounding. */
 static void heads(fbl_engine *engine) {
     enum { STEPS = 4 };
-    const uint32_t heads[2] = {FBL_HEAD_WHOLE, 2};
-    double losses[2][STEPS];
-    for (int i = 0; i < 2; i++) {
+    const uint32_t heads[3] = {FBL_HEAD_WHOLE, 2, 0};
+    double losses[3][STEPS];
+    fbl_engine_options of_engine;
+    FBL_INIT(of_engine);
+    of_engine.head = 2;
+    fbl_engine *other = NULL;
+    CHECK_OK(fbl_engine_create(&of_engine, &other));
+    for (int i = 0; i < 3; i++) {
         fbl_graph *graph = NULL;
-        CHECK_OK(fbl_graph_create(engine, &graph));
+        CHECK_OK(fbl_graph_create(i == 2 ? other : engine, &graph));
         fbl_tensor w, x, labels, logits, loss;
         CHECK_OK(fbl_parameter(graph, "head", FBL_F32, SHAPE(WIDTH, CLASSES), &w));
         CHECK_OK(fbl_input(graph, "x", FBL_F32, SHAPE(WIDTH, ROWS), &x));
@@ -265,7 +271,11 @@ static void heads(fbl_engine *engine) {
         fbl_trainer_destroy(trainer);
         fbl_graph_destroy(graph);
     }
-    for (int at = 0; at < STEPS; at++) CHECK(fabs(losses[0][at] - losses[1][at]) <= 1e-5 * (1 + losses[0][at]));
+    fbl_engine_destroy(other);
+    for (int at = 0; at < STEPS; at++) {
+        CHECK(fabs(losses[0][at] - losses[1][at]) <= 1e-5 * (1 + losses[0][at]));
+        CHECK(losses[2][at] == losses[1][at]);
+    }
     CHECK(losses[0][STEPS - 1] < losses[0][0]);
 }
 

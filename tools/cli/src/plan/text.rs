@@ -1,5 +1,6 @@
 //! What is told of a plan, for people.
 
+use fblayout::graph::sum;
 use fblayout::plan::Report;
 
 use super::told::{Told, Transforms};
@@ -10,7 +11,7 @@ impl Told<'_> {
         let Self { model, batch, seq, device, policy, nodes, plan_ms, .. } = self;
         let trained = self.rank.map_or_else(|| "all parameters".to_owned(), |rank| format!("LoRA of rank {rank}"));
         let Transforms { count, bytes, eliminated, ref explicit, .. } = self.transforms;
-        let (moved, all) = (mib(explicit.iter().map(|e| e.bytes).sum()), mib(bytes));
+        let (moved, all) = (mib(sum(explicit.iter().map(|e| e.bytes))), mib(bytes));
         let certainty = if self.peak_is_bound { "at most, from the device's limits" } else { "as the device says" };
         let mut text = format!(
             "{model}: {batch} x {seq} tokens, {trained}, on {device} by {policy}: {nodes} nodes planned in {plan_ms:.0} ms\n\

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fblayout::device::Limits;
-use fblayout::graph::{Family, Graph, ROWS};
+use fblayout::graph::{self, Family, Graph, ROWS};
 use fblayout::plan::{
     Objective, Plan, Policy, Prediction, Recomputed, Report, Selection, Selector, Transform, TransformKind, Verdict,
 };
@@ -157,7 +157,7 @@ impl<'a> Transforms<'a> {
             .collect();
         Self {
             count: report.transforms.len(),
-            bytes: report.transforms.iter().map(|t| t.bytes).sum(),
+            bytes: graph::sum(report.transforms.iter().map(|t| t.bytes)),
             eliminated: report.transforms.len() - explicit.len(),
             explicit,
             denominators: Denominators {

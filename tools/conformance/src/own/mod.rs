@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let ours = |&(place, _): &(usize, _)| arguments.shard.has(place);
     let wanted = cases.iter().enumerate().filter(ours).map(|(_, case)| case);
     let wanted: Vec<_> = wanted.filter(|case| case.name.contains(&part)).collect();
-    ensure!(!wanted.is_empty(), "no case of {} has '{part}' in its name", cases.len());
+    ensure!(!wanted.is_empty(), "no case of shard {} has '{part}' in its name", arguments.shard);
     if arguments.list {
         wanted.iter().for_each(|case| println!("{}", case.name));
         return Ok(ExitCode::SUCCESS);

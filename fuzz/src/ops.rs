@@ -119,7 +119,11 @@ fn pool(u: &mut Unstructured<'_>) -> Result<Pool> {
 /// Every function of one operand that the table has, between minus a half and a half where it asks for numbers.
 static UNARY: LazyLock<Vec<Unary>> = LazyLock::new(|| {
     let function = |row: &&Row| {
-        let attributes: Vec<String> = row.attributes().iter().map(|a| format!("{}={}", a.name, if a.name == "min" { -0.5 } else { 0.5 })).collect();
+        let attributes: Vec<String> = row
+            .attributes()
+            .iter()
+            .map(|a| format!("{}={}", a.name, if a.name == "min" { -0.5 } else { 0.5 }))
+            .collect();
         match Op::named(row.name, &attributes.join(" ")) {
             Ok(Op::Unary(function)) => Some(function),
             _ => None,

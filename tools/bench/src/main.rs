@@ -57,6 +57,16 @@ struct Output {
     update: Option<PathBuf>,
 }
 
+/// What measures the device present, and where that goes.
+#[derive(Args)]
+struct Measured {
+    /// Number of the Vulkan device
+    #[arg(long, default_value_t = 0)]
+    adapter: usize,
+    #[command(flatten)]
+    output: Output,
+}
+
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {

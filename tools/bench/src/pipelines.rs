@@ -16,7 +16,7 @@ use crate::plans::Way;
 use crate::reference::{self, LORA, Machine};
 use crate::steps::{Stand, timed};
 use crate::table::Table;
-use crate::{Failure, Output};
+use crate::{Failure, Measured};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -29,11 +29,8 @@ pub struct Arguments {
     /// Preset that is the device present, so that layouts can be selected for it
     #[arg(long)]
     profile: Option<String>,
-    /// Number of the Vulkan device
-    #[arg(long, default_value_t = 0)]
-    adapter: usize,
     #[command(flatten)]
-    output: Output,
+    measured: Measured,
 }
 
 #[derive(Serialize)]
@@ -65,7 +62,7 @@ struct Row {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let profile = arguments.profile.as_deref().map(Machine::find).transpose()?.map(|machine| machine.profile);
     let way = if profile.is_some() { Way::selected } else { Way::rule }(reference::POLICY);
-    let stand = Stand { adapter: arguments.adapter, options: EngineOptions::from_env()?, profile };
+    let stand = Stand { adapter: arguments.measured.adapter, options: EngineOptions::from_env()?, profile };
     let mut rows = Vec::new();
     let mut present = None;
     for config in reference::models(&arguments.models)? {
@@ -82,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let present = present.ok_or("no model was named")?;
     let told = Told { stand: "measured", device: present.name, driver: present.driver, seq: arguments.seq, way, rows };
     eprintln!("measured on {} ({})", told.device, told.driver);
-    arguments.output.print(&told, &[told.table()])
+    arguments.measured.output.print(&told, &[told.table()])
 }
 
 /// Every pipeline of a plan, once.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::numbers::{Quantiles, mib, short};
 use crate::table::Table;
-use crate::{Failure, Output};
+use crate::{Failure, Measured};
 
 /// Seconds of transfers that are counted, after the first, which builds pipelines.
 const ENOUGH: f64 = 0.5;
@@ -31,11 +31,8 @@ const SHAPES: [(DType, Shape); 6] = [
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Number of the Vulkan device
-    #[arg(long, default_value_t = 0)]
-    adapter: usize,
     #[command(flatten)]
-    output: Output,
+    measured: Measured,
 }
 
 #[derive(Serialize)]
@@ -68,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let options = EngineOptions::from_env()?;
             let gpu = GpuOptions { repacking, ..options.gpu };
             let plan = PlanOptions { storage: kind, ..options.plan };
-            Engine::open(arguments.adapter, &EngineOptions { gpu, plan, ..options })
+            Engine::open(arguments.measured.adapter, &EngineOptions { gpu, plan, ..options })
         };
         for (by, repacking) in [("processor", Repacking::Host), ("device", Repacking::Device)] {
             let engine = open(repacking)?;
@@ -84,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let present = present.ok_or("no device was opened")?;
     let told = Told { stand: "measured", device: present.name, driver: present.driver, rows };
     eprintln!("measured on {} ({})", told.device, told.driver);
-    arguments.output.print(&told, &[told.table()])
+    arguments.measured.output.print(&told, &[told.table()])
 }
 
 /// Milliseconds that a write and a read take, in the median.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::gemm::data;
 use crate::numbers::{Quantiles, mib, or_dash, short};
 use crate::table::Table;
-use crate::{Failure, Output};
+use crate::{Failure, Measured};
 
 use case::{Case, Made, What};
 
@@ -37,11 +37,8 @@ pub struct Arguments {
     /// Heads of keys and values
     #[arg(long, default_value_t = 8)]
     kv_heads: u32,
-    /// Number of the Vulkan device
-    #[arg(long, default_value_t = 0)]
-    adapter: usize,
     #[command(flatten)]
-    output: Output,
+    measured: Measured,
 }
 
 #[derive(Serialize)]
@@ -80,7 +77,8 @@ struct Times {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = EngineOptions::from_env()?;
     let tape = TapeOptions { timing: true, ..options.tape };
-    let engine = |attention| Engine::open(arguments.adapter, &EngineOptions { attention, tape, ..options.clone() });
+    let engine =
+        |attention| Engine::open(arguments.measured.adapter, &EngineOptions { attention, tape, ..options.clone() });
     let [unfused, fused] = [engine(AttentionChoice::Unfused)?, engine(AttentionChoice::Fused)?];
     let adapter = fused.gpu().adapter();
     if !fused.gpu().has_timestamps() {
@@ -104,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let told = Told { stand: "measured", device, driver, rows };
-    arguments.output.print(&told, &[told.table()])
+    arguments.measured.output.print(&told, &[told.table()])
 }
 
 impl Arguments {

@@ -17,7 +17,7 @@ use crate::numbers::{or_dash, short};
 use crate::reference::{self, dtype};
 use crate::steps::storages;
 use crate::table::Table;
-use crate::{Failure, Output};
+use crate::{Failure, Measured};
 
 use case::{Case, Direction, Size};
 use clock::{Clock, Times};
@@ -52,11 +52,8 @@ pub struct Arguments {
     /// Copies of the factors, whatever they have together
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     copies: Option<u32>,
-    /// Number of the Vulkan device
-    #[arg(long, default_value_t = 0)]
-    adapter: usize,
     #[command(flatten)]
-    output: Output,
+    measured: Measured,
 }
 
 #[derive(Default, Serialize)]
@@ -93,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = EngineOptions::from_env()?;
     let mut told = Told { stand: "measured", ..Told::default() };
     for cases in by_engine(cases) {
-        let mut clock = Clock::open(arguments.adapter, &options, &cases[0])?;
+        let mut clock = Clock::open(arguments.measured.adapter, &options, &cases[0])?;
         if told.rows.is_empty() {
             let gpu = clock.engine().gpu();
             (told.device, told.driver) = (gpu.adapter().name.clone(), gpu.adapter().driver.clone());
@@ -114,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let why = told.rows.first().and_then(|row| row.refused.clone()).unwrap_or_else(|| "nothing to time".into());
         return Err(why.into());
     }
-    arguments.output.print(&told, &told.tables())
+    arguments.measured.output.print(&told, &told.tables())
 }
 
 impl Arguments {

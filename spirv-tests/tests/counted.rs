@@ -127,7 +127,11 @@ fn products_of_wide_subgroups() {
 #[ignore = "needs the counting modules: ./x counted"]
 fn norms_before_products() {
     let device = wide_subgroups(r#"{"schedule": "across"}"#);
-    let cases = cases::normed();
+    // Few rows of a long k want more invocations than a workgroup of this device has.
+    let cases: Vec<FusedCase> = cases::normed()
+        .into_iter()
+        .filter(|case| !["k 2048", "F16, 2 heads"].iter().any(|long| case.name.contains(long)))
+        .collect();
     for (storage, first) in STORAGES.into_iter().zip([0, 1]) {
         let options = PlanOptions { storage, ..PlanOptions::default() };
         assert_counts_of_fused(cases.iter().skip(first).step_by(6), &device, options);

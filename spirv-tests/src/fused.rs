@@ -11,7 +11,7 @@ use fblayout::plan::{Home, Owner, Plan, PlanOptions, Report, Slot, Step, TEXEL_B
 
 use crate::check::compare;
 use crate::reference::contents;
-use crate::{Failure, Fill, Outcome, Rounded, Setup, VulkanDevice, tolerance};
+use crate::{Device, Failure, Fill, Outcome, Rounded, Setup, VulkanDevice, tolerance};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
 
@@ -292,10 +292,19 @@ impl FusedCase {
 
     /// Runs the case and compares what it writes with the single ops in f64.
     pub fn check(&self, device: &VulkanDevice) -> Result<(), Failure> {
+        self.check_outcome(self.outcome(device))
+    }
+
+    /// The same for the dispatches that the device's own planner makes of the single ops.
+    pub fn check_planned(&self, device: &VulkanDevice) -> Result<(), Failure> {
+        self.check_outcome(device.run(&self.graph, &self.data, self.written()))
+    }
+
+    fn check_outcome(&self, outcome: Result<Outcome, String>) -> Result<(), Failure> {
         let fail = |what: String| Failure { case: format!("fused {}", self.name), what };
         let given = contents(&self.graph, &self.data);
         let expected = eval(&self.graph, given).map_err(|e| fail(e.to_string()))?;
-        let outcome = self.outcome(device).map_err(fail)?;
+        let outcome = outcome.map_err(fail)?;
         let bounds = self.bounds(&expected, outcome.rounded);
         let got = numbers(&outcome).map_err(fail)?;
         for (id, got) in self.written().iter().zip(got) {

@@ -209,6 +209,24 @@ fn normed() {
     }
 }
 
+/// The planner of a GPU makes the same of the single ops: one dispatch, but where more than one node takes what a twin gives.
+#[test]
+fn norms_are_part_of_products() {
+    let mut cases = cases::normed();
+    cases.retain(|case| !case.name.contains("twins, bias"));
+    for (storage, first) in STORAGES.into_iter().zip([0, 2]) {
+        let device = device(storage, "{}", r#", "subgroup_size": 32"#);
+        let limits = device.engine().limits();
+        for case in cases.iter().skip(first).step_by(5) {
+            let plan = plan(&case.graph, limits, device.options(), &UpperBound(limits)).expect("a plan");
+            let [step] = &plan.steps[..] else { panic!("{storage:?} {}: {:?}", case.name, plan.steps) };
+            assert!(["gemm_normed", "gemm_twin"].iter().any(|name| step.shader.starts_with(name)), "{}", case.name);
+            case.check_planned(&device).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
+        }
+        device.assert_valid();
+    }
+}
+
 /// A dispatch that leaves out the gain or the norm, adds something else to the mean of squares, or takes the factors of twins in the other
 /// order is found out.
 #[test]

@@ -5,8 +5,8 @@
 // result, and any other may go to an extra operand. With ROTATE, which has epilogue_store_rotated instead, D gets the last
 // step's result rotated by the positions P and the frequency factors F; these operands lie before the extra ones.
 //
-// The values of the program: 0 to 2 are the extra operands, 3 is the kernel's result, 4 + n the result of step n. The
-// program is specialization constants; the other half is backend/src/kernels/epilogue.rs.
+// The values of the program: 0 to 2 are the extra operands, 3 is the kernel's result, 4 + n the result of step n. With TWIN 2 is the
+// kernel's second result, which is put there before. The program is specialization constants; the other half is backend/src/kernels/epilogue.rs.
 
 #ifndef FUSED
 
@@ -41,16 +41,25 @@
 #define DTYPE DTYPE_F32
 #include "operand.glsl"
 
-// All operands of a rotated sum of two products leave room for one extra operand.
+// All operands of a rotated sum of two products leave room for one extra operand, those of a rotated product with a gain for two.
+// With TWIN the kernel has a second result, which takes the place of the last one's value.
 #if defined(ROTATE) && defined(PAIR)
-#define ONE_EXTRA
+#define EXTRAS 1
+#elif defined(TWIN) || defined(ROTATE) && defined(NORMED)
+#define EXTRAS 2
 #else
+#define EXTRAS 3
+#endif
+
+#if EXTRAS > 1
 #define OPERAND E1
 #define SLOT (SLOT_E + 1)
 #define ACCESS UPDATE
 #define DTYPE DTYPE_F32
 #include "operand.glsl"
+#endif
 
+#if EXTRAS > 2
 #define OPERAND E2
 #define SLOT (SLOT_E + 2)
 #define ACCESS UPDATE
@@ -60,8 +69,10 @@
 
 // What becomes of each extra operand: 0 nothing, EXTRA_READ it is read, EXTRA_GETS + v it gets value v.
 layout(constant_id = 36) const uint EXTRA_0 = 0u;
-#ifndef ONE_EXTRA
+#if EXTRAS > 1
 layout(constant_id = 37) const uint EXTRA_1 = 0u;
+#endif
+#if EXTRAS > 2
 layout(constant_id = 38) const uint EXTRA_2 = 0u;
 #endif
 const uint EXTRA_READ = 0x100u;
@@ -85,6 +96,9 @@ EPILOGUE_STEP(5);
 EPILOGUE_STEP(6);
 EPILOGUE_STEP(7);
 
+#ifdef TWIN
+const uint VALUE_SECOND = 2u;
+#endif
 const uint VALUE_RESULT = 3u;
 const uint OPS_OF_ONE = 16u;
 
@@ -127,8 +141,10 @@ vec4 epilogue_run(uint c4, uint i1, uint i2, uint i3, vec4 v) {
     // Outside the extents every operand gets zeros, whatever the values are.
     if (epilogue_inside(c4, i1, i2, i3)) {
         EPILOGUE_READ(0)
-#ifndef ONE_EXTRA
+#if EXTRAS > 1
         EPILOGUE_READ(1)
+#endif
+#if EXTRAS > 2
         EPILOGUE_READ(2)
 #endif
     }
@@ -141,8 +157,10 @@ vec4 epilogue_run(uint c4, uint i1, uint i2, uint i3, vec4 v) {
     EPILOGUE_RUN(6)
     EPILOGUE_RUN(7)
     EPILOGUE_GIVE(0)
-#ifndef ONE_EXTRA
+#if EXTRAS > 1
     EPILOGUE_GIVE(1)
+#endif
+#if EXTRAS > 2
     EPILOGUE_GIVE(2)
 #endif
     return epilogue_value[VALUE_RESULT + STEPS];

@@ -6,8 +6,9 @@
 #endif
 
 // dst[m, n] = sum over k of a[.] b[.], batched over view axes 2 and 3: MUL_MAT sums over view axis 0 of both operands,
-// OUT_PROD over view axis 1. With PAIR, a second product of the same result is added, times a factor. An invocation keeps
-// TILE_M quads of m by TILE_N values of n in registers.
+// OUT_PROD over view axis 1. With PAIR, a second product of the same result is added, times a factor. With NORMED, b is normalised
+// (RMS over k) and multiplied by a gain on its way. With TWIN, which has NORMED, a second a, read as the first, gives the epilogue a
+// second result. An invocation keeps TILE_M quads of m by TILE_N values of n in registers.
 //
 // Direct: an invocation fetches what it needs itself; caches do the sharing. LANES_K invocations may go over k together, whose
 // sums are added up at the end (gemm_across.glsl). STAGED: the workgroup's tiles of both operands pass through shared memory.
@@ -105,10 +106,22 @@ layout(constant_id = 16) const uint REDUCE = 0u;
 layout(constant_id = 17) const uint REDUCE_2 = 0u;
 layout(constant_id = 18) const float SCALE_2 = 1.0;
 #endif
+#ifdef NORMED
+// Whether there is a norm, what it adds to the mean of squares, and whether there is a gain.
+layout(constant_id = 23) const bool NORM = true;
+layout(constant_id = 24) const float EPS = 0.0;
+layout(constant_id = 25) const bool GAIN = false;
+#endif
 
 #include "gemm_operands.glsl"
 
-vec4 acc[TILE_M * TILE_N];
+// Products of one right factor, whose sums follow each other.
+#ifdef TWIN
+const uint PRODUCTS = 2u;
+#else
+const uint PRODUCTS = 1u;
+#endif
+vec4 acc[PRODUCTS * TILE_M * TILE_N];
 
 #ifdef STAGED
 #include "gemm_tiles.glsl"
@@ -135,7 +148,11 @@ vec4 acc[TILE_M * TILE_N];
 vec4 sum_of(uint q, uint lane) {
 #if !defined(STAGED) && !defined(SUBGROUP)
     if (LANES_K > 1u) {
+#ifdef NORMED
+        return across_norm(q % (TILE_M * TILE_N) / TILE_M, lane) * across_sum(q, lane);
+#else
         return across_sum(q, lane);
+#endif
     }
 #endif
     // Picked by comparisons, in a loop that stays one: some compilers pay dearly for every store they see.
@@ -195,7 +212,7 @@ void main() {
         i3 = 0u;
     }
 
-    [[unroll]] for (uint i = 0u; i < TILE_M * TILE_N; i++) {
+    [[unroll]] for (uint i = 0u; i < PRODUCTS * TILE_M * TILE_N; i++) {
         acc[i] = vec4(0.0);
     }
 #ifdef PAIR
@@ -235,6 +252,9 @@ void main() {
 #ifdef ROTATE
         epilogue_store_rotated(at.x, at.y, i2, d3, sum_of(q, lane), NEOX ? sum_of(q + 1u, lane) : vec4(0.0));
 #elif defined(FUSED)
+#ifdef TWIN
+        epilogue_value[VALUE_SECOND] = sum_of(TILE_M * TILE_N + q, lane);
+#endif
         STORE4(at.x, at.y, i2, d3, sum_of(q, lane));
 #else
         if (4u * at.x < D_p0 && at.y < D_p1) {

@@ -9,6 +9,9 @@
 //
 // Where no invocations of a subgroup are spread along n they all want the same fragment. With SUBGROUP, each of the first
 // SHARE of them (the others double them) fetches its share of the texels and hands it around.
+//
+// With NORMED texels run along K, and k is a whole number of steps: fragments are multiplied by the gain as they are filled, and the
+// squares of what they were before are summed.
 
 #ifndef GEMM_B_COMMON
 #define GEMM_B_COMMON
@@ -21,6 +24,10 @@ const uint TEXELS_N = 4u * ((COLUMNS_B + 3u) / 4u);
 vec4 NAME(_fragment)[FRAGMENTS_B * TEXELS_N];
 
 uvec2 NAME(_places)[TEXELS_N];
+#ifdef NORMED
+// Sums of squares of each value of n, as they are turned.
+float NAME(_squares)[TEXELS_N];
+#endif
 uint NAME(_first);
 uint NAME(_i2);
 uint NAME(_i3);
@@ -62,6 +69,11 @@ void NAME(_aim)(uint n, uint i2, uint i3) {
     NAME(_first) = n;
     NAME(_i2) = min(i2, NAME(_n2) - 1u);
     NAME(_i3) = min(i3, NAME(_n3) - 1u);
+#ifdef NORMED
+    [[unroll]] for (uint t = 0u; t < TEXELS_N; t++) {
+        NAME(_squares)[t] = 0.0;
+    }
+#endif
 #ifdef SUBGROUP
     [[unroll]] for (uint t = 0u; t < TEXELS_N; t += SHARE) {
         NAME(_places)[t] = NAME(_start_of)(t + gl_SubgroupInvocationID % SHARE);
@@ -81,6 +93,13 @@ void NAME(_fill)(uint f, uint k4, uint turn_k) {
         [[unroll]] for (uint e = 0u; e < min(SHARE, TEXELS_N - t); e++) {
             NAME(_fragment)[f * TEXELS_N + t + e] = subgroupShuffle(mine, e);
         }
+    }
+#elif defined(NORMED)
+    vec4 gain = GAIN ? turned4(G_load4(k4, 0u, 0u, 0u), turn_k) : vec4(1.0);
+    [[unroll]] for (uint t = 0u; t < COLUMNS_B; t++) {
+        vec4 v = NAME(_texel_at)(NAME(_places)[t], t, k4, turn_k);
+        NAME(_squares)[t] += NORM ? dot(v, v) : 0.0;
+        NAME(_fragment)[f * TEXELS_N + t] = GAIN ? gain * v : v;
     }
 #else
     [[unroll]] for (uint t = 0u; t < NAME(_texels_n)(); t++) {

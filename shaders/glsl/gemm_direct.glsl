@@ -1,10 +1,14 @@
 // The product from registers: every invocation fetches the fragments of its own sums. Included by gemm_product.glsl.
 
 // Adds part number `part` of `parts` of k, for TILE_M quads of m from m4 on, LANES_M apart, and TILE_N values of n from n0
-// on, STEP_N apart. Of that part this is every LANES_K-th step, from the invocation's own number on, AHEAD of them at a time.
+// on, STEP_N apart. Of that part this is every LANES_K-th step, from the invocation's own number on, AHEAD of them at a time. With
+// TWIN the sums of A2, which is read as A is, follow those of A.
 void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
     [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
         L(_aim)(q, m4 + q * LANES_M, i2, i3);
+#ifdef TWIN
+        A2_aim(q, m4 + q * LANES_M, i2, i3);
+#endif
     }
     R(_aim)(n0, i2, i3);
 
@@ -25,6 +29,10 @@ void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
             if (u == 0u || whole || s < end) {
                 L(_open_texels)(u, s);
                 L(_open_quad)(u, L(_quad_of)(s, 0u));
+#ifdef TWIN
+                A2_open_texels(u, s);
+                A2_open_quad(u, L(_quad_of)(s, 0u));
+#endif
                 if (group == step) {
                     [[unroll]] for (uint c = 0u; c < group; c++) {
                         uint k4 = L(_quad_of)(s, c);
@@ -48,6 +56,9 @@ void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
                 [[unroll]] for (uint c = 0u; c < group; c++) {
                     uint k4 = L(_quad_of)(s, c0 + c);
                     L(_fill)(u, k4, c0 + c);
+#ifdef TWIN
+                    A2_fill(u, k4, c0 + c);
+#endif
                     if (ragged) {
                         L(_cut)(k4);
                     }
@@ -57,6 +68,9 @@ void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
                             float b = ragged && k >= L(_k) ? 0.0 : R(_value)(u * GROUP_B + c, kk, n);
                             [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
                                 acc[TILE_M * n + q] += L(_fragment)[4u * q + kk] * b;
+#ifdef TWIN
+                                acc[TILE_M * (TILE_N + n) + q] += A2_fragment[4u * q + kk] * b;
+#endif
                             }
                         }
                     }

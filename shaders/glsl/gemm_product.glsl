@@ -10,6 +10,14 @@
 #define OPERAND LEFT
 #include "gemm_a.glsl"
 
+#ifdef TWIN
+#define OPERAND A2
+#define SUMMED PRODUCT_AXIS
+#include "direction.glsl"
+#define OPERAND A2
+#include "gemm_a.glsl"
+#endif
+
 #define OPERAND RIGHT
 #define SUMMED PRODUCT_AXIS
 #include "direction.glsl"

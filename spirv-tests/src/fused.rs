@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use fblayout::device::Limits;
 use fblayout::graph::{self, Array, Contents, DType, Desc, Graph, Node, Op, Rope, Shape, ValueId, decode, eval};
 use fblayout::kernels::{
-    self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Rotation, SecondProduct, Source, StorageKind,
+    self, Arg, Epilogue, EpilogueStep, Fused, Lowered, Norm, Rotation, SecondProduct, Source, StorageKind,
 };
 use fblayout::plan::{Home, Owner, Plan, PlanOptions, Report, Slot, Step, TEXEL_BYTES, Tile};
 
 use crate::check::compare;
 use crate::reference::contents;
-use crate::{Failure, Fill, Outcome, Rounded, Setup, VulkanDevice, tolerance};
+use crate::{Device, Failure, Fill, Outcome, Rounded, Setup, VulkanDevice, tolerance};
 
 const U: f64 = 1.0 / (1 << 24) as f64;
 
@@ -41,6 +41,8 @@ pub struct FusedSetup {
     case: FusedCase,
     /// Results, as [`Source::Result`] counts them.
     results: Vec<ValueId>,
+    /// The result of the twin, [`Source::Second`].
+    second: Option<ValueId>,
 }
 
 impl FusedSetup {
@@ -68,7 +70,36 @@ impl FusedSetup {
             extras: Vec::new(),
             tile: None,
         };
-        Self { setup, case, results: vec![root.expect("cases obey the op's rule")] }
+        Self { setup, case, results: vec![root.expect("cases obey the op's rule")], second: None }
+    }
+
+    /// A product of each left factor, one or two, with `x`, which is normalised with this `eps` first if there is one, and multiplied by a gain.
+    pub fn normed(
+        mut setup: Setup,
+        left: &[graph::Operand],
+        x: graph::Operand,
+        eps: Option<f32>,
+        gain: Option<graph::Operand>,
+    ) -> Self {
+        let g = &mut setup.graph;
+        let rule = "cases obey the op's rule";
+        let mut node = |op: Op, inputs: Vec<graph::Operand>| {
+            let output = g.node("before", op, inputs).expect(rule);
+            g.whole(output)
+        };
+        let mut right = x;
+        if let Some(eps) = eps {
+            right = node(Op::RmsNorm { eps }, vec![right]);
+        }
+        if let Some(gain) = gain {
+            right = node(Op::Binary(graph::Binary::Mul), vec![right, gain]);
+        }
+        let second = left.get(1).map(|&left| node(Op::MulMat, vec![left, right]).value);
+        let mut this = Self::new(setup, Op::MulMat, vec![left[0], right]);
+        this.case.inputs = [left[0], x].into_iter().chain(left.get(1).copied()).chain(gain).collect();
+        this.case.fused.twin = second.is_some();
+        this.case.fused.norm = eps.map(|eps| Norm { eps, gain: gain.is_some() });
+        Self { second, ..this }
     }
 
     /// The operands so far.
@@ -105,6 +136,7 @@ impl FusedSetup {
     pub fn step(&mut self, op: Op, sources: &[Source]) -> Source {
         let operand = |&source: &Source| match source {
             Source::Result(i) => self.setup.graph.whole(self.results[i]),
+            Source::Second => self.setup.graph.whole(self.second.expect("a twin")),
             Source::Extra(i) => self.case.extras[i],
         };
         let inputs = sources.iter().map(operand).collect();
@@ -166,8 +198,10 @@ impl Places<'_> {
         let Desc { dtype, shape } = self.case.graph.value(id).expect("a value of the case").desc();
         let stored = self.case.graph.kept.contains(&id);
         let tile = match self.case.fused.rotation {
-            // Heads are whole quads, and rows of one tile are positions.
-            Some(rotation) if id == self.case.output() && rotation.axis == 1 => Some(Tile { row_axis: 2, strip: 4 }),
+            // Heads are whole quads, and rows of one tile are positions. The result has no padding for a single one.
+            Some(rotation) if id == self.case.output() && rotation.axis == 1 => {
+                Some(Tile { row_axis: 2, strip: if shape[2] == 1 { 1 } else { 4 } })
+            }
             _ => self.case.tile.filter(|_| stored && id != self.case.output()),
         };
         let home = Home::chosen(dtype, &shape, tile, self.limits, self.options).map_err(|e| e.to_string())?;
@@ -258,10 +292,19 @@ impl FusedCase {
 
     /// Runs the case and compares what it writes with the single ops in f64.
     pub fn check(&self, device: &VulkanDevice) -> Result<(), Failure> {
+        self.check_outcome(self.outcome(device))
+    }
+
+    /// The same for the dispatches that the device's own planner makes of the single ops.
+    pub fn check_planned(&self, device: &VulkanDevice) -> Result<(), Failure> {
+        self.check_outcome(device.run(&self.graph, &self.data, self.written()))
+    }
+
+    fn check_outcome(&self, outcome: Result<Outcome, String>) -> Result<(), Failure> {
         let fail = |what: String| Failure { case: format!("fused {}", self.name), what };
         let given = contents(&self.graph, &self.data);
         let expected = eval(&self.graph, given).map_err(|e| fail(e.to_string()))?;
-        let outcome = self.outcome(device).map_err(fail)?;
+        let outcome = outcome.map_err(fail)?;
         let bounds = self.bounds(&expected, outcome.rounded);
         let got = numbers(&outcome).map_err(fail)?;
         for (id, got) in self.written().iter().zip(got) {
@@ -340,12 +383,18 @@ fn turned(rope: &Rope, errors: &Array) -> Array {
     passed
 }
 
-/// What errors of its operands do to the result of an elementwise node: the farthest that moving them all by their bounds takes it.
+/// What errors of its operands do to the result of an elementwise node or of a product with an exact left factor: the farthest that moving them all by their bounds takes it.
 /// A thousandth covers that its own bound is taken at the exact operands, and the curvature in between.
 fn passed_on(node: &Node, expected: &Contents, bounds: &Contents) -> Array {
     let output = &expected[&node.output];
     if let (Op::Rope(rope), Some(errors)) = (&node.op, bounds.get(&node.inputs[0].value)) {
         return turned(rope, &errors.window(&node.inputs[0]));
+    }
+    if let (Op::MulMat, Some(errors)) = (&node.op, node.inputs.get(1).and_then(|b| bounds.get(&b.value))) {
+        let left = node.shown(expected).swap_remove(0).map(f64::abs);
+        return graph::oracle(&node.op, &[left, errors.window(&node.inputs[1])], output.shape)
+            .remove(0)
+            .map(|e| 1.001 * e);
     }
     let erring: Vec<usize> = (0..node.inputs.len()).filter(|&i| bounds.contains_key(&node.inputs[i].value)).collect();
     let mut farthest = output.map(|_| 0.0);

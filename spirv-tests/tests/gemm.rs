@@ -2,6 +2,7 @@
 
 use fblayout::device::LimitsClamp;
 use fblayout::graph::{DType, Family, Op};
+use fblayout::kernels::Norm;
 use fblayout::plan::{Plan, PlanOptions, StorageChoice, UpperBound, plan};
 use fblayout_spirv_tests::{Case, FusedCase, STORAGES, VulkanDevice, cases, check_all};
 
@@ -179,6 +180,77 @@ fn fused_in_every_schedule() {
         }
         device.assert_valid();
     }
+}
+
+/// Tiles for few columns: that of shapes, several values of n in turned order, workgroups along m and n, one that no four sums share.
+const NORMED: [&str; 3] = [
+    ACROSS,
+    r#"{"schedule": "across", "across": {"quads_m": 1, "columns": 4, "lanes_m": 2, "lanes_n": 2, "lanes_k": 8}}"#,
+    r#"{"schedule": "across", "across": {"quads_m": 2, "columns": 8, "lanes_m": 4, "lanes_n": 1, "lanes_k": 16}}"#,
+];
+
+/// Products with the norm of their right factor, and twins.
+#[test]
+fn normed() {
+    let cases = cases::normed();
+    for (at, schedule) in NORMED.into_iter().enumerate() {
+        for (storage, first) in STORAGES.into_iter().zip([0, 1]) {
+            let device = device(storage, schedule, "");
+            // The first tile has all cases, each in one storage.
+            let step = if at == 0 { 2 } else { 6 };
+            for case in cases.iter().skip(first).step_by(step) {
+                let plan = case.plan(device.engine().limits(), device.options());
+                let plan = plan.unwrap_or_else(|why| panic!("{schedule} {}: {why}", case.name));
+                assert!(has(&plan, ACROSS), "{schedule} is not that of {}", case.name);
+                case.check(&device).unwrap_or_else(|failure| panic!("{schedule} {storage:?} {failure}"));
+            }
+            device.assert_valid();
+        }
+    }
+}
+
+/// The planner of a GPU makes the same of the single ops: one dispatch, but where more than one node takes what a twin gives.
+#[test]
+fn norms_are_part_of_products() {
+    let mut cases = cases::normed();
+    cases.retain(|case| !case.name.contains("twins, bias"));
+    for (storage, first) in STORAGES.into_iter().zip([0, 2]) {
+        let device = device(storage, "{}", r#", "subgroup_size": 32"#);
+        let limits = device.engine().limits();
+        for case in cases.iter().skip(first).step_by(5) {
+            let plan = plan(&case.graph, limits, device.options(), &UpperBound(limits)).expect("a plan");
+            let [step] = &plan.steps[..] else { panic!("{storage:?} {}: {:?}", case.name, plan.steps) };
+            assert!(["gemm_normed", "gemm_twin"].iter().any(|name| step.shader.starts_with(name)), "{}", case.name);
+            case.check_planned(&device).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
+        }
+        device.assert_valid();
+    }
+}
+
+/// A dispatch that leaves out the gain or the norm, adds something else to the mean of squares, or takes the factors of twins in the other
+/// order is found out.
+#[test]
+fn spoiled_norms_fail() {
+    let device = device(STORAGES[0], ACROSS, "");
+    let cases = cases::normed();
+    let named = |name: &str| cases.iter().find(|case| case.name.contains(name)).expect("a case").clone();
+    let gain = named("F32, k 36 m 17 n 1, gain");
+    gain.check(&device).expect("it is right as it is");
+    let norm = gain.fused.norm.expect("a norm");
+    let fails =
+        |case: FusedCase| assert!(case.check(&device).is_err(), "{} passes though its dispatch differs", case.name);
+    let mut other = gain.clone();
+    other.fused.norm = Some(Norm { eps: 0.01, ..norm });
+    fails(other);
+    let mut other = gain.clone();
+    (other.fused.norm, other.inputs) = (Some(Norm { gain: false, ..norm }), gain.inputs[..2].to_vec());
+    fails(other);
+    let mut other = gain.clone();
+    (other.fused.norm, other.inputs) = (None, gain.inputs[..2].to_vec());
+    fails(other);
+    let mut other = named("F32, k 36 m 17 n 1, twins");
+    other.inputs.swap(0, 2);
+    fails(other);
 }
 
 /// Matrices of sums: the tile that shapes choose, one of a single subgroup and buffer, one that is wide along n, of two buffers. Factors of F32

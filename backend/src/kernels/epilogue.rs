@@ -20,6 +20,8 @@ pub const MAX_STEPS: usize = 8;
 pub enum Source {
     /// 0 is the kernel's own result, `i` the result of step `i - 1`.
     Result(usize),
+    /// The result of the twin, where the kernel has one.
+    Second,
     /// Extra operand `i`.
     Extra(usize),
 }
@@ -55,11 +57,25 @@ pub struct SecondProduct {
     pub scale: f32,
 }
 
+/// How a kernel normalises the right factor of its product on the way: `x / sqrt(mean of x^2 + eps)` over what is summed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm {
+    /// Added to the mean of squares.
+    pub eps: f32,
+    /// Whether an operand of one value for each element of a sum is multiplied on it.
+    pub gain: bool,
+}
+
 /// An op with what is done in the same dispatch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fused {
     /// The op whose kernel does all of it.
     pub op: Op,
+    /// Whether there is a second [`Op::MulMat`] of the same right factor, whose result is [`Source::Second`]. Its left factor, of the
+    /// kind of the op's, follows the operands of the op.
+    pub twin: bool,
+    /// What is done to the right factor of [`Op::MulMat`]; the gain follows the operands of the op and of the twin.
+    pub norm: Option<Norm>,
     /// A product added to the op's own, which must be one; its operands follow those of the op.
     pub second: Option<SecondProduct>,
     /// What happens to the result.
@@ -71,7 +87,7 @@ pub struct Fused {
 impl Fused {
     /// An op with an epilogue.
     pub fn new(op: Op, epilogue: Epilogue) -> Self {
-        Self { op, second: None, epilogue, rotation: None }
+        Self { op, twin: false, norm: None, second: None, epilogue, rotation: None }
     }
 }
 
@@ -84,6 +100,9 @@ const IDS_PER_STEP: u32 = 3;
 /// What becomes of an extra operand.
 const READ: u32 = 0x100;
 const GETS: u32 = 0x200;
+
+/// Number of the twin's result among the values of the program: that of an extra operand which its shader does not have.
+const SECOND: u32 = 2;
 
 /// Number of the kernel's own result among the values of the program, after the extra operands.
 const RESULT: usize = MAX_EXTRAS;
@@ -108,7 +127,7 @@ const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u
     Variant { plain, rotated: true, name, others, extras }
 }
 
-const VARIANTS: [Variant; 34] = [
+const VARIANTS: [Variant; 37] = [
     variant("binary", "binary_fused", 3),
     variant("gemm", "gemm_fused", 3),
     variant("gemm_matrix", "gemm_matrix_fused", 3),
@@ -116,11 +135,13 @@ const VARIANTS: [Variant; 34] = [
     variant("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair", 5),
     variant("gemm_matrix_pair", "gemm_matrix_pair", 5),
     variant("gemm_matrix_parted", "gemm_matrix_parted_fused", 3),
+    variant("gemm_normed", "gemm_normed", 4),
     variant("gemm_pair", "gemm_pair", 5),
     variant("gemm_staged", "gemm_staged_fused", 3),
     variant("gemm_staged_pair", "gemm_staged_pair", 5),
     variant("gemm_subgroup", "gemm_subgroup_fused", 3),
     variant("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
+    Variant { plain: "gemm_twin", rotated: false, name: "gemm_twin", others: 5, extras: SECOND },
     variant("layer_norm", "layer_norm_fused", 2),
     variant("repeat_back", "repeat_back_fused", 2),
     variant("rms_norm", "rms_norm_fused", 2),
@@ -137,6 +158,7 @@ const VARIANTS: [Variant; 34] = [
     rotated("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair_rotated", 7, 1),
     rotated("gemm_matrix_pair", "gemm_matrix_pair_rotated", 7, 1),
     rotated("gemm_matrix_parted", "gemm_matrix_parted_rotated", 5, 3),
+    rotated("gemm_normed", "gemm_normed_rotated", 6, 2),
     rotated("gemm_pair", "gemm_pair_rotated", 7, 1),
     rotated("gemm_staged", "gemm_staged_rotated", 5, 3),
     rotated("gemm_staged_pair", "gemm_staged_pair_rotated", 7, 1),
@@ -160,21 +182,28 @@ pub(super) struct Tail<'a> {
     epilogue: &'a Epilogue,
     extras: &'a [Operand],
     turn: Option<Turn<'a>>,
+    /// Whether the kernel has a second result.
+    twin: bool,
 }
 
 impl<'a> Tail<'a> {
     /// Of a shader that has an epilogue in any case.
-    pub(super) const EMPTY: Self =
-        Self { epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 }, extras: &[], turn: None };
+    pub(super) const EMPTY: Self = Self {
+        epilogue: &Epilogue { steps: Vec::new(), store_root: None, extras: 0 },
+        extras: &[],
+        turn: None,
+        twin: false,
+    };
 
     /// Checks an epilogue of a kernel that writes `output`; nothing is left of one that does nothing.
     pub(super) fn new(
-        epilogue: &'a Epilogue,
+        fused: &'a Fused,
         extras: &'a [Operand],
         turn: Option<Turn<'a>>,
         output: &Operand,
     ) -> Result<Option<Self>, Refusal> {
-        let tail = Self { epilogue, extras, turn };
+        let Fused { ref epilogue, twin, .. } = *fused;
+        let tail = Self { epilogue, extras, turn, twin };
         let (named, given) = (epilogue.extras, extras.len());
         if named != given || given > MAX_EXTRAS {
             return refuse(format!("{given} extra operands given, {named} named, a kernel takes {MAX_EXTRAS}"));
@@ -216,7 +245,8 @@ impl<'a> Tail<'a> {
             Source::Extra(i) if i >= self.extras.len() => {
                 Err(format!("takes extra operand {i} of {}", self.extras.len()))
             }
-            Source::Result(_) | Source::Extra(_) => Ok(()),
+            Source::Second if !self.twin => Err("takes a second result, which the kernel does not have".into()),
+            Source::Result(_) | Source::Second | Source::Extra(_) => Ok(()),
         })
     }
 
@@ -277,6 +307,7 @@ impl<'a> Tail<'a> {
         builder = builder.set(STEPS, self.epilogue.steps.len() as u32);
         let value = |source: Source| match source {
             Source::Extra(i) => i as u32,
+            Source::Second => SECOND,
             Source::Result(i) => (RESULT + i) as u32,
         };
         for number in 0..MAX_STEPS {

@@ -44,7 +44,7 @@ pub use constants::Constants;
 pub(crate) use dispatch::is_processor;
 pub use dispatch::most_operands;
 pub(crate) use elementwise::code as step;
-pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, SecondProduct, Source};
+pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, Norm, SecondProduct, Source};
 pub(crate) use functions::selector as function;
 pub use in_place::works_in_place;
 pub(crate) use repack::{DIGIT_WORDS, FIRST_DIGIT, kernel as repacker};
@@ -288,7 +288,7 @@ fn by_family(op: &Op, call: Call<'_>) -> Result<Lowered, Refusal> {
 
 /// Lowers an op with what is done in the same dispatch, or says why not.
 ///
-/// `inputs` are the op's operands, then those of the second product and of the rotation if there is one. `output` and `extras` are F32 views of the shape of
+/// `inputs` are the op's operands, then those of the twin, the norm, the second product and the rotation, as far as there are any. `output` and `extras` are F32 views of the shape of
 /// the op's own result: what repeats there has axes without a digit. Extras that are stored are written like the output, those that
 /// are read may share their storage with any other operand that is read, and with the output where both have the same view.
 ///
@@ -303,18 +303,24 @@ pub fn lower_fused(
 ) -> Result<Lowered, Refusal> {
     // A kernel that takes a rotation takes all operands that its op can have.
     let others = if fused.second.is_some() { 2 } else { 0 };
+    let factors = usize::from(fused.twin) + usize::from(fused.norm.is_some_and(|norm| norm.gain));
     let own = match fused.rotation {
         Some(_) => fused.op.row().max_operands.min(inputs.len()),
-        None => inputs.len().saturating_sub(others),
+        None => inputs.len().saturating_sub(factors + others),
     };
     let (first, rest) = inputs.split_at(own);
+    let (factors, rest) = rest.split_at(factors.min(rest.len()));
     let (second, turned) = rest.split_at(others.min(rest.len()));
     check(&fused.op, first, output)?;
-    let turn = |rotation| Turn::new(rotation, turned, own + second.len(), output);
-    let tail = Tail::new(&fused.epilogue, extras, fused.rotation.map(turn).transpose()?, output)?;
+    let turn = |rotation| Turn::new(rotation, turned, own + factors.len() + second.len(), output);
+    let tail = Tail::new(fused, extras, fused.rotation.map(turn).transpose()?, output)?;
     let call = Call { inputs: first, output, tail, span: Span::all(output), limits };
     let lowered = match fused.second {
+        None if fused.twin || fused.norm.is_some() => gemm::normed(call, fused, factors),
         None => by_family(&fused.op, call),
+        Some(_) if fused.twin || fused.norm.is_some() => {
+            Err(Refusal("a sum of two products takes neither a twin nor a norm".into()))
+        }
         Some(product) => {
             check(&product.op, second, output).map_err(|rule| Refusal(format!("second product: {rule}")))?;
             gemm::pair(call, &fused.op, product, second)

@@ -3,7 +3,7 @@
 
 use super::addressing::constant;
 use super::dispatch::{KEPT, LOCAL_SIZE, TILE_AXIS, TILE_ROWS, without_blocks};
-use super::gemm::{REDUCE, REDUCE_2, Schedule, Stage};
+use super::gemm::{GAIN, REDUCE, REDUCE_2, Schedule, Stage};
 use super::{Access, Addressing, copy, elementwise, rope, rotate};
 use crate::graph::{Form, Shape, elements, product, rows};
 use crate::layout::{Loads, Spread};
@@ -59,12 +59,23 @@ pub fn traffic(
     let products = if shader.starts_with("gemm") { Product::all(shader, constants, groups, &operands) } else { None };
     match products {
         Some(products) => {
-            let (inputs, results) = operands.split_at(2 * products.len());
+            // A twin's left factor, and what is multiplied on the right one, follow the first two.
+            let shared = Shared::of(shader, constants);
+            let (inputs, results) = operands.split_at(2 * products.len() + shared.operands());
+            let (inputs, others) = inputs.split_at(2 * products.len());
             let of_product = |(product, ab): (&Product, &[(Access, Addressing)])| {
                 let quads = product.quads(&ab[0].1);
                 [product.a(&ab[0].1, quads, subgroup), product.b(&ab[1].1, quads, subgroup)]
             };
             let read = products.iter().zip(inputs.chunks_exact(2)).flat_map(of_product);
+            let quads = products[0].quads(&inputs[0].1);
+            let of_others = |(number, (_, at)): (usize, &(Access, Addressing))| {
+                if number + 1 < shared.operands() {
+                    return products[0].a(at, quads, subgroup);
+                }
+                products[0].gain(at, quads, shared.gain, subgroup)
+            };
+            let read = read.chain(others.iter().enumerate().map(of_others));
             let rotation = Rotated::of(constants, &results[0].1);
             let rest = results.iter().enumerate().map(|(i, (access, at))| match rotation {
                 Some(rotation) if (1..=2).contains(&i) => rotation.operand(i - 1, at, subgroup),
@@ -83,6 +94,26 @@ pub fn traffic(
 /// Invocations of a dispatch.
 pub fn invocations(constants: &[(u32, u32)], groups: [u32; 3]) -> u64 {
     product(groups.map(u64::from)).saturating_mul(constant(constants, LOCAL_SIZE).unwrap_or(1).into())
+}
+
+/// What products of the shaders `gemm_normed` and `gemm_twin` have beside two factors.
+struct Shared {
+    twin: bool,
+    normed: bool,
+    /// Whether the gain is read; something else stands where it would be otherwise.
+    gain: bool,
+}
+
+impl Shared {
+    fn of(shader: &str, constants: &[(u32, u32)]) -> Self {
+        let twin = shader == "gemm_twin";
+        let gain = constant(constants, GAIN).is_some_and(|gain| gain != 0);
+        Self { twin, normed: twin || shader == "gemm_normed", gain }
+    }
+
+    fn operands(&self) -> usize {
+        usize::from(self.twin) + usize::from(self.normed)
+    }
 }
 
 /// A matrix product as it is dispatched.
@@ -111,7 +142,7 @@ impl Product {
         let schedule = Schedule::of(shader, constants)?;
         let first = Self { groups, schedule, reduce: constant(constants, REDUCE)? as usize };
         let read = operands.iter().position(|(access, _)| *access != Access::Read)?;
-        match read {
+        match read - Shared::of(shader, constants).operands() {
             2 => Some(vec![first]),
             4 => {
                 let [x, y, z] = groups;
@@ -283,6 +314,22 @@ impl Product {
             reuse_bytes: texel_bytes(b, b.extents),
             changing: self.along_k(),
             ..read(b, Loads { lanes: vec![lanes], instructions, together: per_quad }, subgroup)
+        }
+    }
+
+    /// What is multiplied on b: a texel for every quad of k, whatever n is.
+    fn gain(&self, at: &Addressing, quads: u32, is_read: bool, subgroup: u32) -> Traffic {
+        let Schedule { lanes_m, lanes_n, lanes_k, .. } = self.schedule;
+        let requests = if is_read { product([self.sums(), quads.into()]) } else { 0 };
+        let loads = Loads { lanes: vec![spread(0, lanes_k, 4)], instructions: vec![spread(0, quads, 4)], together: 1 };
+        let read = read(at, loads, subgroup);
+        Traffic {
+            bytes: if is_read { read.bytes } else { 0 },
+            requests,
+            alike: (lanes_m * lanes_n).min(subgroup).max(1),
+            shared_bytes: product([16, requests]) / u64::from(lanes_m * lanes_n),
+            changing: [true, false, false, false],
+            ..read
         }
     }
 

@@ -188,6 +188,8 @@ impl Lowerings {
         key.extend(fused.second.map_or([u32::MAX, 0], |second| [self.op(&second.op), second.scale.to_bits()]));
         let rotation = fused.rotation.map(|r| [self.op(&Op::Rope(r.rope)), r.head_dim, r.axis as u32]);
         key.extend(rotation.unwrap_or([u32::MAX, 0, 0]));
+        let norm = fused.norm.map(|norm| [1, norm.eps.to_bits(), norm.gain.into()]);
+        key.extend(norm.unwrap_or([0; 3]).into_iter().chain([fused.twin.into()]));
         let Epilogue { steps, store_root, .. } = &fused.epilogue;
         let word = |n: Option<usize>| n.map_or(0, |n| n as u32 + 1);
         key.extend([word(*store_root), steps.len() as u32]);
@@ -196,6 +198,7 @@ impl Lowerings {
             key.extend(step.inputs.iter().map(|source| match *source {
                 Source::Result(i) => 2 * i as u32,
                 Source::Extra(i) => 2 * i as u32 + 1,
+                Source::Second => u32::MAX,
             }));
         }
         let places = || inputs.iter().chain(extras).chain([&output]);

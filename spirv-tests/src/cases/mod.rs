@@ -15,6 +15,7 @@ mod gemm;
 mod generate;
 mod inset;
 mod mixing;
+mod normed;
 mod optimizer;
 mod places;
 mod pool;
@@ -29,6 +30,7 @@ mod windows;
 
 pub use encode::encoded;
 pub use fused::fused;
+pub use normed::normed;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
 pub use stored::{copied_blocks, stored};
 

@@ -80,7 +80,8 @@ impl Fetches {
         let texels_n = texels_of_columns(size, schedule.tile_n);
         let quads = size.step_k / 4;
         let group_b = if quads * texels_n <= TEXELS_OF_B { quads } else { 1 };
-        let room = TEXELS_AHEAD / (4 * schedule.tile_m + group_b * texels_n);
+        let gains = u32::from(size.kind.is_normed());
+        let room = TEXELS_AHEAD / (size.kind.left() * 4 * schedule.tile_m + group_b * (texels_n + gains));
         let most = limits.products.ahead.unwrap_or(room).clamp(1, 8);
         let steps = size.k.div_ceil(size.step_k);
         // Where all invocations have the same number of steps, none is compared with the end.
@@ -99,7 +100,7 @@ fn texels_of_columns(size: &Size, columns: u32) -> u32 {
 pub(super) fn fits(size: &Size, tile: &AcrossTile, limits: &Limits) -> bool {
     let AcrossTile { quads_m, columns, lanes_m, lanes_n, lanes_k } = *tile;
     let invocations = lanes_m * lanes_n * lanes_k;
-    let shared = 16 * u64::from(invocations) * u64::from(quads_m * columns);
+    let shared = 16 * u64::from(invocations) * u64::from(size.kind.sums(quads_m, columns));
     let keeps_halves = size.halves.is_none_or(|halves| quads_m == 2 && lanes_m == halves);
     tile.is_sound()
         && lanes_k > 1
@@ -162,7 +163,7 @@ pub(super) fn by_time(size: &Size, limits: &Limits) -> Option<AcrossTile> {
 pub(super) fn parts(size: &Size, tile: &AcrossTile) -> u32 {
     let steps = size.k.div_ceil(size.step_k);
     let most = (steps / (8 * tile.lanes_k)).min(size.most_parts()).max(1);
-    let whole = size.halves.is_some() || tile.lanes_k < LANES_OF_PARTS;
+    let whole = size.halves.is_some() || size.kind.is_normed() || tile.lanes_k < LANES_OF_PARTS;
     let candidates = (0..=most.ilog2()).map(|log| 1 << log).filter(|&parts| parts == 1 || !whole);
     let takes = |&parts: &u32| time(size, tile, parts);
     candidates.min_by(|a, b| takes(a).total_cmp(&takes(b))).unwrap_or(1)
@@ -177,15 +178,17 @@ pub(super) fn time(size: &Size, tile: &AcrossTile, parts: u32) -> f64 {
     let groups = along_m * along_n * size.matrices() * u64::from(parts);
     let per_core = groups.div_ceil(CORES) as f64;
     let invocations = f64::from(lanes_m * lanes_n * lanes_k);
-    let sums = f64::from(quads_m * columns);
+    let left = f64::from(size.kind.left());
+    let sums = f64::from(size.kind.sums(quads_m, columns));
     let steps = f64::from(size.k.div_ceil(size.step_k * lanes_k * parts));
     let quads = f64::from(size.step_k / 4);
     let texels_n = texels_of_columns(size, columns);
-    let loads = f64::from(4 * quads_m) + quads * f64::from(texels_n);
+    let texels_b = f64::from(texels_n + u32::from(size.kind.is_normed()));
+    let loads = left * f64::from(4 * quads_m) + quads * texels_b;
     let work = per_core * (invocations / 32.0).ceil() * steps * (LOAD * loads + 4.0 * sums * quads);
     let [rows, columns] = [quads_m * lanes_m, columns * lanes_n].map(f64::from);
     let k = f64::from(size.k.div_ceil(parts));
-    let [of_a, of_b] = [64.0 * k * rows / f64::from(size.step_k), 4.0 * k * columns];
+    let [of_a, of_b] = [left * 64.0 * k * rows / f64::from(size.step_k), 4.0 * k * columns];
     // Once where all workgroups want the same.
     let often = |bytes: f64, others: u64| if others == 1 && bytes <= OWN_CACHE { 1.0 } else { per_core };
     let bytes = (often(of_a, along_m) * of_a + often(of_b, along_n) * of_b) / BYTES;

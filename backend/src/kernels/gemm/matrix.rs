@@ -9,7 +9,7 @@
 //! powers of two follow from the greatest numbers of the tiles, see `gemm_parts.glsl`: next to one of them, another that is less than 2^-18
 //! of it loses bits, up to 2^-37 of the greatest. BF16 needs no powers, but three parts and six products.
 
-use super::schedule::{BAND_ROWS, Factors, Schedule, Size, Stage, Unit};
+use super::schedule::{BAND_ROWS, Factors, Kind, Schedule, Size, Stage, Unit};
 use crate::device::{Limits, MatrixTile, MatrixType, MatrixUnit, ProductSchedule};
 
 /// Fewest elements of k that pay for a part.
@@ -63,7 +63,9 @@ pub(super) fn by_units(size: &Size, limits: &Limits) -> Option<Schedule> {
     let asked = limits.products.schedule == Some(ProductSchedule::Matrix);
     let (wanted, any, pieces) = match size.factors {
         Factors::Rounded(factors) => (factors, asked, 1),
-        Factors::Whole(_) if !size.pair && (asked || size.k >= LEAST_K_OF_PARTS) => (MatrixType::F16, false, 2),
+        Factors::Whole(_) if size.kind == Kind::Single && (asked || size.k >= LEAST_K_OF_PARTS) => {
+            (MatrixType::F16, false, 2)
+        }
         Factors::Whole(factors) if asked => (factors, true, 1),
         Factors::Whole(_) => return None,
     };

@@ -1,5 +1,6 @@
 //! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix` and
-//! their `*_pair`.
+//! their `*_pair`; of few columns also with what comes before it, a norm of the right factor, and two of one right factor: shaders
+//! `gemm_normed` and `gemm_twin`.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
@@ -33,11 +34,14 @@ mod tests;
 pub(super) use schedule::{Schedule, Stage, Unit};
 
 use across::Fetches;
-use schedule::{Factors, Size};
+use schedule::{Factors, Kind, Size};
 
 use super::dispatch::{Builder, LOCAL_SIZE};
 use super::epilogue::Tail;
-use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
+use super::{
+    Access, Arg, Call, Dispatch, Fused, Lowered, Norm, Operand, Refusal, Scratch, SecondProduct, StorageKind, check,
+    copy,
+};
 use crate::device::MatrixType;
 use crate::graph::{DType, Desc, Form, Op};
 use crate::layout::Layout;
@@ -72,12 +76,15 @@ const LOCAL_SIZE_Z: u32 = 2;
 pub(super) const REDUCE: u32 = 16;
 pub(super) const REDUCE_2: u32 = 17;
 const SCALE_2: u32 = 18;
+const NORM: u32 = 23;
+const EPS: u32 = 24;
+pub(super) const GAIN: u32 = 25;
 
 pub(super) fn product(call: Call<'_>, op: &Op) -> Result<Lowered, Refusal> {
     let product = Product::new(op, call.inputs, 0, call.output)?;
     match turned(&product, call.output).filter(|_| call.tail.is_none()) {
-        Some(output) => lower(Call { output: &output, ..call }, product.exchanged(), None),
-        None => lower(call, product, None),
+        Some(output) => lower(Call { output: &output, ..call }, product.exchanged(), Beside::Nothing),
+        None => lower(call, product, Beside::Nothing),
     }
 }
 
@@ -109,10 +116,95 @@ fn turned(Product { a, b, .. }: &Product, output: &Operand) -> Option<Operand> {
 pub(super) fn pair(call: Call<'_>, op: &Op, second: SecondProduct, inputs: &[Operand]) -> Result<Lowered, Refusal> {
     let first = Product::new(op, call.inputs, 0, call.output)?;
     let other = Product::new(&second.op, inputs, call.inputs.len(), call.output)?;
-    lower(call, first, Some((other, second.scale)))
+    lower(call, first, Beside::Sum(other, second.scale))
+}
+
+/// The product of the call's operands with the norm of its right factor, and its twin; `factors` are the operands of these.
+pub(super) fn normed(call: Call<'_>, fused: &Fused, factors: &[Operand]) -> Result<Lowered, Refusal> {
+    let refuse = |rule: &str| Err(Refusal(format!("{}: {rule}", fused.op.row().name)));
+    let gain = fused.norm.is_some_and(|norm| norm.gain);
+    let first = Product::new(&fused.op, call.inputs, 0, call.output)?;
+    if first.reduce != 0 || factors.len() != usize::from(fused.twin) + usize::from(gain) {
+        return refuse("takes neither a norm nor a twin, or not with these operands");
+    }
+    if !first.runs_along_k() {
+        return refuse("a norm and a twin need a right factor whose texels run along its sums");
+    }
+    let twin = match factors.first().filter(|_| fused.twin) {
+        Some(own) => {
+            let arg = Arg::Input(call.inputs.len());
+            check(&fused.op, &[own.clone(), call.inputs[1].clone()], call.output)?;
+            own.check_steps(arg)?;
+            let twin = Product { a: (arg, shared_over_heads(own, arg, call.output)?), ..first.clone() };
+            // One loop goes over both.
+            if own.dtype != call.inputs[0].dtype || twin.steps() != first.steps() {
+                return refuse("the left factors of twins are not alike");
+            }
+            Some(twin.a)
+        }
+        None => None,
+    };
+    let gain = match factors.last().filter(|_| gain) {
+        Some(operand) => {
+            let arg = Arg::Input(call.inputs.len() + factors.len() - 1);
+            let k = first.b.1.shape()[0];
+            if operand.dtype != DType::F32 || operand.shape() != [k, 1, 1, 1] {
+                return refuse("the gain of a norm is not F32, or no value for each element of a sum");
+            }
+            Some((arg, operand.clone()))
+        }
+        None => None,
+    };
+    lower(call, first, Beside::Factors { twin, norm: fused.norm, gain })
+}
+
+/// What a kernel does beside a product.
+enum Beside {
+    Nothing,
+    /// Another product is added, times a factor.
+    Sum(Product, f32),
+    /// The right factor is normalised, and there may be another product of it.
+    Factors {
+        twin: Option<(Arg, Operand)>,
+        norm: Option<Norm>,
+        gain: Option<(Arg, Operand)>,
+    },
+}
+
+impl Beside {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Nothing => Kind::Single,
+            Self::Sum(..) => Kind::Pair,
+            Self::Factors { twin: None, .. } => Kind::Normed,
+            Self::Factors { twin: Some(_), .. } => Kind::Twin,
+        }
+    }
+
+    /// Binds its operands behind those of the first product, and sets its constants.
+    fn bind<'b>(&self, builder: Builder<'b>, first: &Product) -> Result<Builder<'b>, Refusal> {
+        match self {
+            Self::Nothing => Ok(builder),
+            Self::Sum(second, scale) => Ok(second.bind(builder)?.set(REDUCE_2, second.reduce).set_f32(SCALE_2, *scale)),
+            Self::Factors { twin, norm, gain } => {
+                let builder = match twin {
+                    Some((arg, a)) => builder.operand(*arg, a, Access::Read)?,
+                    None => builder,
+                };
+                // What stands where a gain would is not read.
+                let (arg, operand) = gain.as_ref().unwrap_or(&first.b);
+                Ok(builder
+                    .operand(*arg, operand, Access::Read)?
+                    .set(NORM, norm.is_some().into())
+                    .set_f32(EPS, norm.map_or(0.0, |norm| norm.eps))
+                    .set(GAIN, gain.is_some().into()))
+            }
+        }
+    }
 }
 
 /// One matrix product: the side along m, the side along n, and the view axis summed over.
+#[derive(Clone)]
 struct Product {
     a: (Arg, Operand),
     b: (Arg, Operand),
@@ -174,7 +266,7 @@ impl Product {
     }
 }
 
-fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Result<Lowered, Refusal> {
+fn lower(call: Call<'_>, first: Product, beside: Beside) -> Result<Lowered, Refusal> {
     let [p0, n, ..] = call.output.padded();
     let [.., b2, b3] = call.output.shape();
     let k = first.b.1.shape()[first.reduce as usize];
@@ -185,25 +277,32 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let factors = first.factors();
     let b_along_k = first.runs_along_k();
     let quantized = first.a.1.dtype.is_quantized();
-    let (quads_m, pair) = (p0.div_ceil(4), second.is_some());
-    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, halves, factors, pair, quantized };
+    let (quads_m, kind) = (p0.div_ceil(4), beside.kind());
+    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, halves, factors, kind, quantized };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
     }
-    if schedule.stage.is_none() && b_along_k && second.as_ref().is_none_or(|(second, _)| second.runs_along_k()) {
+    if kind.is_normed() && (schedule.lanes_k == 1 || schedule.parts > 1 || !k.is_multiple_of(step_k)) {
+        return Err(Refusal("a norm or a twin: not all of k is in whole steps of one workgroup each".into()));
+    }
+    let runs_along_k = match &beside {
+        Beside::Sum(second, _) => b_along_k && second.runs_along_k(),
+        Beside::Nothing | Beside::Factors { .. } => b_along_k,
+    };
+    if schedule.stage.is_none() && runs_along_k {
         schedule.step_n = schedule.lanes_n;
     }
     let fetches = Fetches::of(&size, &schedule, call.limits);
-    let shader = schedule.shader(pair);
-    // The shader of two products always has an epilogue.
-    let own = Call { tail: call.tail.or(second.as_ref().map(|_| Tail::EMPTY)), ..call };
+    let shader = schedule.shader(kind);
+    // The shaders of more than a product always have an epilogue.
+    let empty = (kind != Kind::Single).then_some(Tail::EMPTY);
+    let own = Call { tail: call.tail.or(empty), ..call };
+    let sums = kind.sums(schedule.tile_m, schedule.tile_n);
     let bind = |call: &Call<'_>, arg: Arg, output: &Operand| {
-        let mut builder = first.bind(call.builder(shader)?)?.set(REDUCE, first.reduce);
-        if let Some((second, scale)) = &second {
-            builder = second.bind(builder)?.set(REDUCE_2, second.reduce).set_f32(SCALE_2, *scale);
-        }
-        dispatch(call.store(builder, arg, output)?, output, schedule, fetches)
+        let builder = first.bind(call.builder(shader)?)?.set(REDUCE, first.reduce);
+        let builder = beside.bind(builder, &first)?;
+        dispatch(call.store(builder, arg, output)?, output, schedule, sums, fetches)
     };
     if schedule.parts == 1 {
         return Ok(bind(&own, Arg::Output, call.output)?.into());
@@ -211,8 +310,7 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     // What is done to the result is done to the parts' sum.
     let [m, n, ..] = call.output.shape();
     let (scratch, sums) = part_sums([m, n, b2, schedule.parts], 4)?;
-    let tail = second.as_ref().map(|_| Tail::EMPTY);
-    let parts = bind(&Call { tail, ..call }, Arg::Scratch(0), &sums)?;
+    let parts = bind(&Call { tail: empty, ..call }, Arg::Scratch(0), &sums)?;
     let mut lowered = copy::repeat_back(Call { inputs: &[sums], ..call })?;
     for (arg, _) in lowered.dispatches.iter_mut().flat_map(|d| &mut d.args).filter(|(arg, _)| *arg == Arg::Input(0)) {
         *arg = Arg::Scratch(0);
@@ -246,8 +344,14 @@ pub(super) fn part_sums(extents: [u32; 4], strip: u32) -> Result<(Scratch, Opera
     Ok((Scratch { dtype, layout }, operand))
 }
 
-/// The schedule's constants and workgroups; the builder has all operands.
-fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule, fetches: Fetches) -> Result<Dispatch, Refusal> {
+/// The schedule's constants and workgroups, `sums` for every invocation; the builder has all operands.
+fn dispatch(
+    builder: Builder<'_>,
+    output: &Operand,
+    schedule: Schedule,
+    sums: u32,
+    fetches: Fetches,
+) -> Result<Dispatch, Refusal> {
     let Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage } = schedule;
     let [p0, p1, p2, p3] = builder.box_over(output);
     let invocations = schedule.invocations();
@@ -285,7 +389,7 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule, fetches:
         }
         None if share > 1 => builder.set(STEP_N, step_n).set(SHARE, share),
         None => {
-            let sums = if lanes_k > 1 { invocations * tile_m * tile_n } else { 1 };
+            let sums = if lanes_k > 1 { invocations * sums } else { 1 };
             let Fetches { ahead, group_b } = fetches;
             let builder = builder.set(AHEAD, ahead).set(GROUP_B, group_b);
             builder.set(STEP_N, step_n).set(LANES_K, lanes_k).set(SUMS, sums)

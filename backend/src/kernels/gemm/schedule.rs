@@ -107,10 +107,39 @@ pub(super) struct Size {
     pub halves: Option<u32>,
     /// What matrix units may round the factors to.
     pub factors: Factors,
-    /// Whether another product is summed with it.
-    pub pair: bool,
+    /// What the kernel does beside it.
+    pub kind: Kind,
     /// Whether a has to be decoded first.
     pub quantized: bool,
+}
+
+/// What a kernel does beside a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Single,
+    /// It adds another one.
+    Pair,
+    /// It normalises the right factor.
+    Normed,
+    /// The same, and it multiplies another left factor with it.
+    Twin,
+}
+
+impl Kind {
+    /// Whether the right factor has a gain, and squares of its own that are summed.
+    pub fn is_normed(self) -> bool {
+        matches!(self, Self::Normed | Self::Twin)
+    }
+
+    /// Left factors that are read side by side.
+    pub fn left(self) -> u32 {
+        if self == Self::Twin { 2 } else { 1 }
+    }
+
+    /// Sums of an invocation, as `ACROSS_OWN` in `gemm_across.glsl` counts them: quads of m, and squares.
+    pub fn sums(self, quads_m: u32, columns: u32) -> u32 {
+        self.left() * quads_m * columns + if self.is_normed() { columns.div_ceil(4) } else { 0 }
+    }
 }
 
 /// What matrix units may round the factors of a product to.
@@ -236,7 +265,8 @@ impl Schedule {
         self.stage.and_then(|stage| stage.unit)
     }
 
-    pub(super) fn shader(&self, pair: bool) -> &'static str {
+    pub(super) fn shader(&self, kind: Kind) -> &'static str {
+        let pair = kind == Kind::Pair;
         if let Some(unit) = self.unit() {
             return match (unit.factors, pair) {
                 (MatrixType::F16, false) if unit.pieces > 1 => MATRIX_PARTED,
@@ -245,6 +275,11 @@ impl Schedule {
                 (MatrixType::Bf16, false) => MATRIX_BF16,
                 (MatrixType::Bf16, true) => "gemm_matrix_bf16_pair",
             };
+        }
+        match kind {
+            Kind::Normed => return "gemm_normed",
+            Kind::Twin => return "gemm_twin",
+            Kind::Single | Kind::Pair => {}
         }
         match (self.stage.is_some(), self.share > 1, pair) {
             (true, _, false) => "gemm_staged",

@@ -1,5 +1,5 @@
 use super::across::Fetches;
-use super::schedule::{Factors, Schedule, Size, Stage};
+use super::schedule::{Factors, Kind, Schedule, Size, Stage};
 use crate::device::{AcrossTile, Limits, MatrixType, MatrixUnit, ProductSchedule, Products, StagedTile};
 
 const PLAIN: Size = Size {
@@ -12,7 +12,7 @@ const PLAIN: Size = Size {
     b_along_k: true,
     halves: None,
     factors: Factors::Whole(MatrixType::F16),
-    pair: false,
+    kind: Kind::Single,
     quantized: false,
 };
 
@@ -51,8 +51,11 @@ fn schedules_keep_what_the_shader_presumes() {
                 for quads_m in [1, 2, 3, 48, 144, 12288] {
                     for (n, k) in [(1, 1), (4, 9000), (8, 576), (33, 49152), (96, 576), (4096, 65536)] {
                         for (a_along_k, step_k) in [(true, 4), (true, 16), (false, 4)] {
-                            let size = Size { quads_m, n, k, batches: [3, 1], a_along_k, step_k, ..PLAIN };
-                            assert_presumptions(size, choose(size, &limits), &limits);
+                            for kind in [Kind::Single, Kind::Normed, Kind::Twin] {
+                                let batches = [3, 1];
+                                let size = Size { quads_m, n, k, batches, a_along_k, step_k, kind, ..PLAIN };
+                                assert_presumptions(size, choose(size, &limits), &limits);
+                            }
                         }
                     }
                 }
@@ -70,7 +73,9 @@ fn assert_presumptions(size: Size, s: Schedule, limits: &Limits) {
     assert!(s.share.is_power_of_two() && s.invocations().is_multiple_of(s.share), "{what}");
     assert!(s.lanes_k.is_power_of_two(), "{what}");
     if s.lanes_k > 1 {
-        assert!(s.stage.is_none() && 16 * s.invocations() * s.tile_m * s.tile_n <= limits.max_shared_memory, "{what}");
+        let sums = size.kind.sums(s.tile_m, s.tile_n);
+        assert!(s.stage.is_none() && 16 * s.invocations() * sums <= limits.max_shared_memory, "{what}");
+        assert!(!size.kind.is_normed() || s.parts == 1, "{what}");
     }
     if let Some(Stage { quads_k, unit: Some(unit), .. }) = s.stage {
         let [m, n, k] = unit.shape;
@@ -174,7 +179,7 @@ fn matrix_units_by_what_factors_may_be() {
     assert_eq!(used(whole, &gpu(vec![unit(MatrixType::Bf16, 16)])), None);
     assert_eq!(used(Size { k: 8, ..whole }, &half), None);
     // Two products in one are staged, and rounded where units are asked for.
-    let pair = Size { pair: true, ..whole };
+    let pair = Size { kind: Kind::Pair, ..whole };
     assert_eq!(used(pair, &both), None);
     assert_eq!(used(pair, &asking(Some(ProductSchedule::Matrix), half)), Some((MatrixType::F16, 1, shape)));
     // Halves of heads of 256 in one tile.

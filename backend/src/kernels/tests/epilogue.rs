@@ -1,11 +1,11 @@
 //! Fused lowerings: what is bound where, what is refused, what is asked of memory.
 
 use super::super::{
-    Access, Arg, Dispatch, Epilogue, EpilogueStep, Fused, Lowered, MAX_STEPS, Operand, Rotation, SecondProduct, Source,
-    lower, lower_fused, traffic,
+    Access, Arg, Dispatch, Epilogue, EpilogueStep, Fused, Lowered, MAX_STEPS, Norm, Operand, Rotation, SecondProduct,
+    Source, lower, lower_fused, traffic,
 };
 use super::{home, limits};
-use crate::device::Limits;
+use crate::device::{AcrossTile, Limits, ProductSchedule, Products};
 use crate::graph::{Binary, DType, Op, Rope, RopeMode, Shape, Unary};
 
 const ADD: Op = Op::Binary(Binary::Add);
@@ -103,7 +103,7 @@ fn parts_are_summed_before_the_epilogue() {
     for (second, parts, args) in
         [(None, "gemm_subgroup", 3), (Some(SecondProduct { op: Op::MulMat, scale: 0.5 }), "gemm_subgroup_pair", 5)]
     {
-        let fused = Fused { op: Op::MulMat, second, epilogue: plus(), rotation: None };
+        let fused = Fused { second, ..Fused::new(Op::MulMat, plus()) };
         let operands = &inputs[..args - 1];
         let lowered = lower_fused(&fused, operands, &result, std::slice::from_ref(&result), &limits(8)).unwrap();
         let [first, sum] = &lowered.dispatches[..] else { panic!("{lowered:?}") };
@@ -178,7 +178,7 @@ fn refusals_name_what_breaks_which_rule() {
 
     let second = Some(SecondProduct { op: Op::MulMat, scale: 1.0 });
     let beside = |op: Op, inputs: &[Operand]| {
-        let fused = Fused { op, second, epilogue: Epilogue::default(), rotation: None };
+        let fused = Fused { second, ..Fused::new(op, Epilogue::default()) };
         lower_fused(&fused, inputs, &f32s(S), &[], &limits(8)).unwrap_err().to_string()
     };
     let operands = [f32s([64, 33, 1, 1]), f32s([64, 6, 3, 2]), f32s([8, 32, 1, 1]), f32s([8, 6, 3, 2])];
@@ -203,12 +203,9 @@ fn a_pair_with_an_epilogue_by_hand() {
     let bias = Operand { view: row.view.repeat_whole(1, 32).unwrap(), ..row };
     let steps =
         vec![step(ADD, &[Source::Result(0), Source::Extra(0)]), step(ADD, &[Source::Result(1), Source::Extra(1)])];
-    let fused = Fused {
-        op: Op::MulMat,
-        second: Some(SecondProduct { op: Op::MulMat, scale: 0.5 }),
-        epilogue: Epilogue { steps, store_root: Some(2), extras: 3 },
-        rotation: None,
-    };
+    let epilogue = Epilogue { steps, store_root: Some(2), extras: 3 };
+    let second = Some(SecondProduct { op: Op::MulMat, scale: 0.5 });
+    let fused = Fused { second, ..Fused::new(Op::MulMat, epilogue) };
     let extras = [bias, f32s(shape), f32s(shape)];
     let lowered = lower_fused(&fused, &inputs, &f32s(shape), &extras, &limits(8)).unwrap();
     let all = traffic_of(&lowered.dispatches[0]);
@@ -247,7 +244,7 @@ fn rotated_halves_share_an_invocation() {
     let ids = home(DType::I32, [32, 1, 1, 1], 1);
     let factors = f32s([32, 1, 1, 1]);
     let rotation = Some(Rotation { rope, head_dim: 64, axis: 1 });
-    let fused = |second, epilogue| Fused { op: Op::MulMat, second, epilogue, rotation };
+    let fused = |second, epilogue| Fused { second, rotation, ..Fused::new(Op::MulMat, epilogue) };
     let inputs = [f32s([64, 128, 1, 1]), f32s([64, 32, 1, 1]), ids.clone(), factors.clone()];
     for subgroup in [4, 8, 32, 64] {
         let limits = Limits { shuffle_width: subgroup, max_workgroup_invocations: 256, ..limits(subgroup) };
@@ -291,7 +288,7 @@ fn rotations_that_no_kernel_has_are_refused() {
     let ids = home(DType::I32, [32, 1, 1, 1], 1);
     let refusal = |op: Op, rope: Rope, head_dim: u32, axis: usize, own: &[Operand], more: &[Operand]| {
         let rotation = Some(Rotation { rope, head_dim, axis });
-        let fused = Fused { op, second: None, epilogue: Epilogue::default(), rotation };
+        let fused = Fused { rotation, ..Fused::new(op, Epilogue::default()) };
         lower_fused(&fused, &[own, more].concat(), &f32s(shape), &[], &limits(8)).unwrap_err().to_string()
     };
     let by = |mode, n_dims| Rope::plain(mode, n_dims, 2048, 10000.0);
@@ -310,4 +307,81 @@ fn rotations_that_no_kernel_has_are_refused() {
     assert_eq!(few, "rotation: operand 1: must have one position for each of the 1 of axis 2");
     let negated = refusal(Op::Unary(Unary::Neg), by(normal, 64), 64, 1, &[f32s(shape)], ids);
     assert_eq!(negated, "shader unary takes no rotation");
+}
+
+/// A GPU whose products have this tile.
+fn across(tile: AcrossTile) -> Limits {
+    let products = Products { schedule: Some(ProductSchedule::Across), across: Some(tile), ..Products::default() };
+    Limits { products, ..limits(32) }
+}
+
+/// 4 x 4 x 8 invocations along m, in workgroups and along k, of one quad of m and four columns each.
+const TILE: AcrossTile = AcrossTile { quads_m: 1, columns: 4, lanes_m: 4, lanes_n: 1, lanes_k: 8 };
+
+/// A product of few columns with the norm of its right factor, a gain or none, and a twin or none.
+fn normed(twin: bool, norm: Option<Norm>, more: &[Operand]) -> (Fused, Vec<Operand>) {
+    let steps = if twin { vec![step(Op::SwiGlu, &[Source::Result(0), Source::Second])] } else { Vec::new() };
+    let epilogue = Epilogue { steps, ..Epilogue::default() };
+    let inputs = [&[f32s([128, 64, 1, 1]), f32s([128, 4, 1, 1])], more].concat();
+    (Fused { twin, norm, ..Fused::new(Op::MulMat, epilogue) }, inputs)
+}
+
+/// [64, 4] = [128, 64] x [128, 4]: 16 invocations with the same k, each of which loads 4 texels of a weight, 4 of the other operand and
+/// one of the gain for every 4 k; what stands where there is no gain is not read.
+#[test]
+fn a_norm_before_a_product_by_hand() {
+    let [weight, gain] = [f32s([128, 64, 1, 1]), home(DType::F32, [128, 1, 1, 1], 1)];
+    let norm = |gain| Some(Norm { eps: 1e-5, gain });
+    let (own, quads) = (16, 32);
+    for (twin, norm, more, shader, expected) in [
+        (false, norm(true), vec![gain.clone()], "gemm_normed", vec![4 * own * quads, 4 * own * quads, own * quads]),
+        (false, norm(false), Vec::new(), "gemm_normed", vec![4 * own * quads, 4 * own * quads, 0]),
+        (true, None, vec![weight.clone()], "gemm_twin", vec![4 * own * quads, 4 * own * quads, 4 * own * quads, 0]),
+        (
+            true,
+            norm(true),
+            vec![weight, gain.clone()],
+            "gemm_twin",
+            vec![4 * own * quads, 4 * own * quads, 4 * own * quads, own * quads],
+        ),
+    ] {
+        let (fused, inputs) = normed(twin, norm, &more);
+        let lowered = lower_fused(&fused, &inputs, &f32s([64, 4, 1, 1]), &[], &across(TILE)).unwrap();
+        let [dispatch] = &lowered.dispatches[..] else { panic!("{lowered:?}") };
+        assert_eq!((dispatch.shader, dispatch.args.len()), (shader, expected.len() + 1));
+        check_against_shader(dispatch);
+        let all = traffic_of(dispatch);
+        let requests: Vec<u64> = all.iter().map(|t| t.requests).collect();
+        assert_eq!(requests, [&expected[..], &[64]].concat(), "{shader}");
+        let of_gain = &all[expected.len() - 1];
+        assert_eq!(of_gain.bytes, if norm.is_some_and(|norm| norm.gain) { 4 * 128 } else { 0 });
+    }
+}
+
+#[test]
+fn norms_and_twins_that_no_kernel_takes_are_refused() {
+    let gain = home(DType::F32, [128, 1, 1, 1], 1);
+    let norm = Some(Norm { eps: 1e-5, gain: true });
+    let output = f32s([64, 4, 1, 1]);
+    let gpu = across(TILE);
+    let refused = |(fused, inputs): (Fused, Vec<Operand>), limits: &Limits, rule: &str| {
+        let refusal = lower_fused(&fused, &inputs, &output, &[], limits).unwrap_err().0;
+        assert!(refusal.contains(rule), "{refusal}");
+    };
+    refused(normed(false, norm, std::slice::from_ref(&gain)), &limits(8), "whole steps of one workgroup");
+    refused(normed(false, norm, &[]), &gpu, "2 wanted");
+    refused(normed(false, norm, &[f32s([127, 1, 1, 1])]), &gpu, "no value for each element");
+    refused(normed(true, None, &[home(DType::F16, [128, 64, 1, 1], 4)]), &gpu, "not alike");
+    let (fused, mut inputs) = normed(false, norm, std::slice::from_ref(&gain));
+    inputs[1] = Operand { view: f32s([4, 128, 1, 1]).view.permute(&[1, 0, 2, 3]).unwrap(), ..f32s([4, 128, 1, 1]) };
+    refused((fused, inputs), &gpu, "run along its sums");
+    let (fused, mut inputs) = normed(false, norm, std::slice::from_ref(&gain));
+    let second = Some(SecondProduct { op: Op::MulMat, scale: 1.0 });
+    inputs.extend([f32s([8, 64, 1, 1]), f32s([8, 4, 1, 1])]);
+    refused((Fused { second, ..fused }, inputs), &gpu, "neither a twin nor a norm");
+    let (fused, inputs) = normed(true, None, &[f32s([128, 64, 1, 1])]);
+    refused((Fused { twin: false, ..fused }, inputs[..2].to_vec()), &gpu, "second result");
+    // Half of what a step of eight reads.
+    let halves = [home(DType::F16, [20, 64, 1, 1], 4), f32s([20, 4, 1, 1]), home(DType::F32, [20, 1, 1, 1], 1)];
+    refused((normed(false, norm, &[]).0, halves.to_vec()), &gpu, "whole steps");
 }

@@ -13,10 +13,18 @@ use super::{Bound, Builder, Operands};
 impl Builder<'_> {
     /// Runs a group as one, or in as few parts as kernels can.
     pub(super) fn together(&mut self, group: &Group) -> Result<(), PlanError> {
+        let graph = self.graph;
         if self.group(group)? {
             return Ok(());
         }
-        match group.apart(self.graph) {
+        match group.apart(graph) {
+            Some([norm, rest]) if group.twin.is_none() && group.norm.is_some() => {
+                // Products that read it share what the first of them makes.
+                if self.values[graph.nodes[norm.nodes[norm.nodes.len() - 1]].output.index()].is_none() {
+                    self.together(&norm)?;
+                }
+                self.together(&rest)
+            }
             Some(parts) => parts.iter().try_for_each(|part| self.together(part)),
             None => group.nodes.iter().try_for_each(|&at| self.alone(at)),
         }
@@ -34,8 +42,8 @@ impl Builder<'_> {
         self.at = last;
         let names = group.nodes.iter().map(|&at| graph.nodes[at].op.row().name).collect::<Vec<_>>().join("+");
         let label = format!("{names} {}", graph.nodes[last].name);
-        let operands = || group.operands(graph);
-        let mut placed = operands().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
+        let operands = group.operands(graph);
+        let mut placed = operands.iter().map(|input| self.placed(input, &label)).collect::<Result<Vec<_>, _>>()?;
         let inputs: Vec<Bound> = placed.iter().map(|placed| placed.bound).collect();
         let mut extras = Vec::with_capacity(reads.len() + writes.len());
         for Extra { operand, shape: of, map } in &reads {
@@ -56,7 +64,7 @@ impl Builder<'_> {
         let Ok(lowered) = self.lowerings.lower_fused(&fused, &places(&inputs), &places(&extras), output.at) else {
             return Ok(false);
         };
-        for (input, placed) in operands().chain(reads.iter().map(|read| &read.operand)).zip(&placed) {
+        for (input, placed) in operands.into_iter().chain(reads.iter().map(|read| &read.operand)).zip(&placed) {
             self.record(input, &label, placed.verdict.clone());
         }
         self.record_inner(group, &label);

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::graph::{self, Binary, DType, Graph, Node, Op, Operand, Shape, ValueId};
-use crate::kernels::{Epilogue, EpilogueStep, Fused, Rotation, SecondProduct, Source};
+use crate::kernels::{Epilogue, EpilogueStep, Fused, Norm, Rotation, SecondProduct, Source};
 
 use super::{Group, Second};
 
@@ -43,7 +43,8 @@ impl Assembled {
         let result = node(group.second.map_or(group.root, |s| s.sum)).output;
         let shape = graph.values[result.index()].shape;
         let whole = graph::linear_strides(&shape);
-        let values = FxHashMap::from_iter([(result, (Source::Result(0), whole))]);
+        let mut values = FxHashMap::from_iter([(result, (Source::Result(0), whole))]);
+        values.extend(group.twin.map(|at| (node(at).output, (Source::Second, whole))));
         let mut built = Build { graph, shape, values, steps: Vec::new(), reads: Vec::new() };
         let mut output = (result, whole);
         if let Some(Second { before: Some(before), .. }) = group.second {
@@ -73,17 +74,22 @@ impl Assembled {
             let store = match source {
                 Source::Result(0) => &mut store_root,
                 Source::Result(step) => &mut steps[step - 1].store,
-                Source::Extra(_) => return None,
+                Source::Second | Source::Extra(_) => return None,
             };
             if store.replace(reads.len() + writes.len()).is_some() {
                 return None;
             }
             writes.push((value, map));
         }
+        let norm = match group.norm.map(|norm| (node(norm.node).op, norm.gain)) {
+            Some((Op::RmsNorm { eps }, gain)) => Some(Norm { eps, gain: gain.is_some() }),
+            Some(_) => return None,
+            None => None,
+        };
         let second = group.second.map(|s| SecondProduct { op: node(s.product).op, scale: s.scale });
         let epilogue = Epilogue { steps, store_root, extras: reads.len() + writes.len() };
         Some(Self {
-            fused: Fused { op: node(group.root).op, second, epilogue, rotation },
+            fused: Fused { op: node(group.root).op, twin: group.twin.is_some(), norm, second, epilogue, rotation },
             reads,
             writes,
             output,

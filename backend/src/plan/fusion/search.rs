@@ -3,10 +3,10 @@
 use rustc_hash::FxHashMap;
 
 use crate::device::Limits;
-use crate::graph::{self, Binary, DType, Family, Graph, Kind, Node, Op, ValueId};
+use crate::graph::{self, Binary, DType, Family, Graph, Kind, Node, Op, Operand, ValueId};
 use crate::kernels::{self, Epilogue};
 
-use super::{Assembled, Fusion, Group, Groups, Second};
+use super::{Assembled, Fusion, Group, Groups, Normed, Second};
 use crate::plan::ladder::Ladder;
 
 /// Columns of products that read a matrix and do little else.
@@ -85,6 +85,122 @@ impl<'a> Search<'a> {
         group.nodes = group.kernel().collect();
         group.nodes.sort_unstable();
         self.fits(group)
+    }
+
+    /// Two products of few columns and one right factor, whose results an elementwise node joins that alone reads them: one kernel
+    /// multiplies both left factors, where these are alike.
+    pub fn twins(&mut self, product: usize) {
+        if let Some(group) = self.twin_of(product) {
+            let group = self.grown(group);
+            self.groups.add(group);
+        }
+    }
+
+    fn twin_of(&self, product: usize) -> Option<Group> {
+        let nodes = &self.graph.nodes;
+        let node = &nodes[product];
+        let shape = self.graph.values[node.output.index()].shape;
+        if node.op != Op::MulMat || !self.has_few_columns(node) {
+            return None;
+        }
+        let join = self.only_reader(product)?;
+        let joins = nodes[join].op.row().family == Family::Elementwise && nodes[join].inputs.len() == 2;
+        let other = nodes[join].inputs.iter().find(|input| input.value != node.output)?;
+        let twin = self.makers[other.value.index()]?;
+        let (own, left) = (&node.inputs[0], &nodes[twin].inputs.first()?);
+        let alike = nodes[twin].op == Op::MulMat
+            && nodes[twin].inputs[1] == node.inputs[1]
+            && self.only_reader(twin) == Some(join)
+            && self.value(own).dtype == self.value(left).dtype
+            && (own.shape, own.strides) == (left.shape, left.strides);
+        if !joins || !alike || !nodes[join].inputs.iter().all(|input| input.is_whole(&shape)) {
+            return None;
+        }
+        let (root, twin) = (product.min(twin), product.max(twin));
+        self.fits(Group { nodes: vec![root, twin, join], root, twin: Some(twin), ..Group::default() })
+    }
+
+    /// Lets products of few columns normalise their right factor, where they alone read what a norm gives, or its gain: the norm then
+    /// costs no dispatch that all of them wait for.
+    pub fn normed(&mut self, norm: usize) {
+        if let Some(products) = self.products_of(norm) {
+            self.groups.precede(products);
+        }
+    }
+
+    fn products_of(&self, norm: usize) -> Option<Vec<Group>> {
+        let nodes = &self.graph.nodes;
+        if !matches!(nodes[norm].op, Op::RmsNorm { .. }) || self.ladder.is_kept(nodes[norm].output) {
+            return None;
+        }
+        let gain = self.gain_of(norm);
+        let normed = Normed { node: norm, gain };
+        let last = gain.map_or(norm, |(at, _)| at);
+        let result = nodes[last].output;
+        // What else runs with the norm needs its result.
+        let own = |group: &Group| group.nodes.iter().copied().eq(normed.nodes()) && group.after.is_empty();
+        let apart = self.groups.at(last).map_or(!self.groups.takes(norm) && !self.groups.takes(last), own);
+        let readers = self.ladder.readers(result);
+        if !apart || readers.is_empty() || self.ladder.is_kept(result) {
+            return None;
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for &reader in readers {
+            if groups.iter().all(|group| !group.nodes.contains(&reader)) {
+                groups.push(self.preceded(reader, normed, result)?);
+            }
+        }
+        Some(groups)
+    }
+
+    /// The group of a product that reads what a norm gives, with the norm.
+    fn preceded(&self, product: usize, norm: Normed, result: ValueId) -> Option<Group> {
+        let nodes = &self.graph.nodes;
+        let shape = self.graph.values[result.index()].shape;
+        let reads = |at: usize| {
+            let Node { op, inputs, .. } = &nodes[at];
+            let [left, right] = &inputs[..] else { return false };
+            *op == Op::MulMat && left.value != result && right.value == result && right.is_whole(&shape)
+        };
+        let group = self.groups.of_product(product);
+        let runs = self.groups.at(group.nodes[group.nodes.len() - 1]).is_some() || !self.groups.takes(product);
+        let all = || [group.root].into_iter().chain(group.twin);
+        if !runs || group.second.is_some() || !all().all(reads) || !self.has_few_columns(&nodes[product]) {
+            return None;
+        }
+        let mut all_nodes: Vec<usize> = norm.nodes().chain(group.nodes.iter().copied()).collect();
+        all_nodes.sort_unstable();
+        let wider = Group { nodes: all_nodes, norm: Some(norm), ..group };
+        // What it reads must be then what it is where the norm stands.
+        let last = wider.nodes[wider.nodes.len() - 1];
+        let changes = |operand: &Operand| {
+            let updates = self.updates.get(&operand.value).into_iter().flatten();
+            updates.into_iter().any(|&at| norm.node < at && at < last)
+        };
+        let read = [norm.source(self.graph)].into_iter().chain(norm.gain(self.graph));
+        (!read.into_iter().any(changes) && self.has_room(&wider)?).then_some(wider)
+    }
+
+    /// The node that alone reads what a norm gives, and multiplies it by one value for each element of a row; the number of that operand.
+    fn gain_of(&self, norm: usize) -> Option<(usize, usize)> {
+        let nodes = &self.graph.nodes;
+        let result = nodes[norm].output;
+        let shape = self.graph.values[result.index()].shape;
+        let at = self.only_reader(norm).filter(|&at| nodes[at].op == Op::Binary(Binary::Mul))?;
+        let [first, second] = &nodes[at].inputs[..] else { return None };
+        let (number, own, gain) = if first.value == result { (1, first, second) } else { (0, second, first) };
+        let is_gain = gain.value != result && gain.shape == [shape[0], 1, 1, 1] && self.value(gain).dtype == DType::F32;
+        (is_gain && own.is_whole(&shape)).then_some((at, number))
+    }
+
+    fn value(&self, operand: &Operand) -> &'a graph::Value {
+        &self.graph.values[operand.value.index()]
+    }
+
+    /// Whether a node's result has few columns, on a device that does not run one product after the other.
+    fn has_few_columns(&self, node: &Node) -> bool {
+        let columns = graph::rows(&self.graph.values[node.output.index()].shape);
+        columns <= FEW_COLUMNS && !kernels::is_processor(self.limits)
     }
 
     /// The node that alone reads the result of another, all of it.
@@ -166,14 +282,12 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// Whether nodes join a product of few columns with another one of the same columns. Both are soon done: side by side they take less
-    /// than one that waits for the other, and a dispatch joins them.
+    /// Whether nodes join a product of few columns with another one of the same columns that is not its twin. Both are soon done: side
+    /// by side they take less than one that waits for the other, and a dispatch joins them.
     fn runs_beside(&self, group: &Group, added: &[usize]) -> bool {
         let nodes = &self.graph.nodes;
         let root = &nodes[group.root];
-        let columns = |node: &Node| graph::rows(&self.graph.values[node.output.index()].shape);
-        let few = is_product(root) && columns(root) <= FEW_COLUMNS && !kernels::is_processor(self.limits);
-        if !few {
+        if !is_product(root) || !self.has_few_columns(root) {
             return false;
         }
         // Back through a few elementwise nodes to the products that they follow.
@@ -245,14 +359,19 @@ impl<'a> Search<'a> {
             return None;
         }
         let group = Group { stored, after, ..group };
-        let Epilogue { steps, extras, .. } = Assembled::of(graph, &group)?.fused.epilogue;
-        // A kernel that rotates has operands for positions and factors, whether there are factors or not.
-        let angles = if group.rotation.is_some() { 2 } else { 0 };
-        let others = group.products().map(|at| graph.nodes[at].inputs.len()).sum::<usize>() + angles + 1;
-        let room = kernels::most_operands(self.limits).checked_sub(others)?.min(kernels::MAX_EXTRAS);
-        let rotates = self.fusion == Fusion::All && can_rotate(&graph.nodes[group.root]);
-        let fits = steps.len() <= kernels::MAX_STEPS && extras <= room && (group.rotation.is_none() || rotates);
-        fits.then_some(group)
+        self.has_room(&group)?.then_some(group)
+    }
+
+    /// Whether a kernel has room for what a group does.
+    fn has_room(&self, group: &Group) -> Option<bool> {
+        let Epilogue { steps, extras, .. } = Assembled::of(self.graph, group)?.fused.epilogue;
+        // A twin's result takes the place of an extra operand.
+        let most = kernels::MAX_EXTRAS - usize::from(group.twin.is_some());
+        let room = kernels::most_operands(self.limits).checked_sub(group.bound(self.graph))?.min(most);
+        let can_rotate =
+            self.fusion == Fusion::All && group.twin.is_none() && can_rotate(&self.graph.nodes[group.root]);
+        let rotates = group.rotation.is_none() || can_rotate;
+        Some(steps.len() <= kernels::MAX_STEPS && extras <= room && rotates)
     }
 }
 

@@ -5,25 +5,37 @@ use crate::graph::{
     Array, Binary, Contents, DType, Desc, Graph, Op, Operand, Rope, RopeMode, Unary, ValueId, eval, oracle,
 };
 use crate::kernels::Source;
-use crate::plan::PlanOptions;
 use crate::plan::fusion::{Assembled, Extra, Fusion, Group, Groups, Map};
 use crate::plan::ladder::Ladder;
+use crate::plan::{PlanOptions, UpperBound, plan};
 
 const ADD: Op = Op::Binary(Binary::Add);
 const MUL: Op = Op::Binary(Binary::Mul);
 
-fn groups(graph: &Graph) -> Groups {
-    graph.verify().unwrap();
-    grouped(graph, Fusion::All)
+/// A processor, and a GPU, by their subgroups.
+const PROCESSOR: u32 = 8;
+const GPU: u32 = 32;
+
+fn limits(subgroup_size: u32) -> Limits {
+    Limits { subgroup_size, ..Limits::for_tests() }
 }
 
-fn grouped(graph: &Graph, fusion: Fusion) -> Groups {
-    Groups::of(&Ladder::new(graph, PlanOptions::default()), &Limits::for_tests(), fusion)
+fn groups(graph: &Graph) -> Groups {
+    groups_on(graph, PROCESSOR)
+}
+
+fn groups_on(graph: &Graph, subgroup: u32) -> Groups {
+    graph.verify().unwrap();
+    Groups::of(&Ladder::new(graph, PlanOptions::default()), &limits(subgroup), Fusion::All)
 }
 
 /// The names of the nodes that run at each place, in order.
 fn places(graph: &Graph) -> Vec<Vec<&str>> {
-    let groups = groups(graph);
+    places_on(graph, PROCESSOR)
+}
+
+fn places_on(graph: &Graph, subgroup: u32) -> Vec<Vec<&str>> {
+    let groups = groups_on(graph, subgroup);
     let name = |&at: &usize| graph.nodes[at].name.as_str();
     let mut places = Vec::new();
     for at in (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)) {
@@ -47,13 +59,22 @@ fn positions(array: &Array, map: Map) -> Vec<usize> {
 /// Runs a group as its kernel would.
 fn run(graph: &Graph, group: &Group, contents: &mut Contents) {
     let Assembled { fused, reads, writes, output, shape } = Assembled::of(graph, group).unwrap();
-    let product = |at: usize| {
-        let node = &graph.nodes[at];
-        oracle(&node.op, &node.shown(contents), graph.values[node.output.index()].shape).remove(0)
-    };
-    let mut products = group.products().map(product);
-    let mut result = products.next().unwrap();
-    if let (Some(second), Some(beside)) = (fused.second, products.next()) {
+    let own = graph.values[graph.nodes[group.root].output.index()].shape;
+    let mut operands = group.operands(graph).into_iter().map(|operand| contents[&operand.value].window(operand));
+    let mut inputs: Vec<Array> = operands.by_ref().take(graph.nodes[group.root].inputs.len()).collect();
+    let twin = fused.twin.then(|| operands.next().unwrap());
+    if let Some(norm) = fused.norm {
+        let whole = inputs[1].shape;
+        let right = oracle(&Op::RmsNorm { eps: norm.eps }, &inputs[1..], whole).remove(0);
+        inputs[1] = match norm.gain {
+            true => oracle(&MUL, &[right, operands.next().unwrap()], whole).remove(0),
+            false => right,
+        };
+    }
+    let mut result = oracle(&fused.op, &inputs, own).remove(0);
+    let twin = twin.map(|left| oracle(&fused.op, &[left, inputs[1].clone()], own).remove(0));
+    if let Some(second) = fused.second {
+        let beside = oracle(&second.op, &operands.by_ref().take(2).collect::<Vec<_>>(), own).remove(0);
         result = result.zip(&beside, |x, y| x + f64::from(second.scale) * y);
     }
     assert_eq!(result.shape, shape);
@@ -68,6 +89,7 @@ fn run(graph: &Graph, group: &Group, contents: &mut Contents) {
     for step in &fused.epilogue.steps {
         let of = |source: &Source| match *source {
             Source::Result(i) => results[i].clone(),
+            Source::Second => twin.clone().unwrap(),
             Source::Extra(i) => extras[i].clone(),
         };
         let inputs: Vec<Array> = step.inputs.iter().map(of).collect();
@@ -97,15 +119,27 @@ fn run(graph: &Graph, group: &Group, contents: &mut Contents) {
     }
 }
 
-/// That the groups of a graph leave what its nodes leave, sums of products in one piece or in two; how many nodes they save.
-fn check(graph: &Graph, data: Contents) -> usize {
-    check_with(graph, data.clone(), true);
-    check_with(graph, data, false)
+/// Runs the pieces that are left of a group where no kernel does more than one thing, one after the other.
+fn run_apart(graph: &Graph, group: &Group, contents: &mut Contents) {
+    match group.apart(graph) {
+        Some(parts) => parts.iter().for_each(|part| run_apart(graph, part, contents)),
+        None => run(graph, group, contents),
+    }
 }
 
-fn check_with(graph: &Graph, data: Contents, apart: bool) -> usize {
+/// That the groups of a graph leave what its nodes leave, sums of products in one piece or in two; how many nodes they save.
+fn check(graph: &Graph, data: Contents) -> usize {
+    check_on(graph, data, PROCESSOR)
+}
+
+fn check_on(graph: &Graph, data: Contents, subgroup: u32) -> usize {
+    check_with(graph, data.clone(), subgroup, true);
+    check_with(graph, data, subgroup, false)
+}
+
+fn check_with(graph: &Graph, data: Contents, subgroup: u32, apart: bool) -> usize {
     let expected = eval(graph, data.clone()).unwrap();
-    let groups = groups(graph);
+    let groups = groups_on(graph, subgroup);
     let (mut contents, mut places) = (data, 0);
     for at in (0..graph.nodes.len()).filter(|&at| !groups.absorbs(at)) {
         places += 1;
@@ -113,9 +147,10 @@ fn check_with(graph: &Graph, data: Contents, apart: bool) -> usize {
             graph.nodes[at].step(graph, &mut contents);
             continue;
         };
-        match group.apart(graph).filter(|_| apart) {
-            Some(parts) => parts.iter().for_each(|part| run(graph, part, &mut contents)),
-            None => run(graph, group, &mut contents),
+        if apart {
+            run_apart(graph, group, &mut contents)
+        } else {
+            run(graph, group, &mut contents)
         }
         group.after.iter().for_each(|&at| graph.nodes[at].step(graph, &mut contents));
         places += group.after.len();
@@ -269,18 +304,21 @@ fn heads_are_rotated_where_they_are_computed() {
         assert_eq!(check(&graph, filled(&graph, &mut 4)), 2);
     }
     assert_eq!(places(&graph(5, 2)), [vec!["y", "biased"], vec!["q"]]);
-    let elementwise = grouped(&graph(5, 1), Fusion::Elementwise);
+    let graph = graph(5, 1);
+    let elementwise = Groups::of(&Ladder::new(&graph, PlanOptions::default()), &limits(PROCESSOR), Fusion::Elementwise);
     assert_eq!(elementwise.at(1).unwrap().nodes, [0, 1]);
 }
 
-/// The two products of a gated unit: one waits for the other where they have many columns, few run side by side.
+/// The two products of a gated unit: one waits for the other where they have many columns; few are one dispatch, or two side by side
+/// where more than one node joins them or their left factors are not alike.
 #[test]
 fn products_of_few_columns_run_beside_each_other() {
-    let graph = |columns: u32, bare: bool| {
+    let graph = |columns: u32, bare: bool, dtype: DType| {
         let mut g = Graph::new();
         let w = [8, 24, 1, 1];
-        let [up, gate, x] = [("up", w), ("gate", w), ("x", [8, columns, 1, 1])]
-            .map(|(name, shape)| g.external(name, DType::F32, shape));
+        let x = ("x", [8, columns, 1, 1], DType::F32);
+        let [up, gate, x] =
+            [("up", w, DType::F32), ("gate", w, dtype), x].map(|(name, shape, dtype)| g.external(name, dtype, shape));
         let [up, gate] = [up, gate].map(|w| {
             let operands = vec![g.whole(w), g.whole(x)];
             g.node(if w == up { "up" } else { "gate" }, Op::MulMat, operands).unwrap()
@@ -292,16 +330,107 @@ fn products_of_few_columns_run_beside_each_other() {
         g.keep(joined);
         g
     };
-    let joins = |graph: &Graph, subgroup_size: u32| {
-        let limits = Limits { subgroup_size, ..Limits::for_tests() };
-        let groups = Groups::of(&Ladder::new(graph, PlanOptions::default()), &limits, Fusion::All);
-        groups.at(graph.nodes.len() - 1).is_some()
-    };
+    let last = |graph: &Graph, subgroup: u32| groups_on(graph, subgroup).at(graph.nodes.len() - 1).cloned();
     for bare in [true, false] {
-        assert!(joins(&graph(9, bare), 32));
-        assert!(!joins(&graph(8, bare), 32));
-        assert!(joins(&graph(8, bare), 8), "a processor runs one after the other");
+        let few = graph(8, bare, DType::F32);
+        assert!(last(&graph(9, bare, DType::F32), GPU).is_some_and(|group| group.twin.is_none()));
+        assert_eq!(last(&few, GPU).map(|group| (group.twin, group.nodes)), bare.then(|| (Some(1), vec![0, 1, 2])));
+        assert!(last(&few, PROCESSOR).is_some_and(|group| group.twin.is_none()), "one runs after the other");
+        assert!(last(&graph(8, bare, DType::F16), GPU).is_none());
+        check_on(&few, filled(&few, &mut 5), GPU);
     }
+}
+
+/// What a layer that decodes does with a norm.
+#[derive(Clone, Copy, PartialEq)]
+enum Around {
+    Nothing,
+    /// Something else than products reads its result.
+    Reader,
+    /// The host does.
+    Kept,
+    /// The gain changes before the last product.
+    Update,
+}
+
+/// A norm with or without a gain; a projection with a bias that is rotated, a gated unit of two products, and a bare one.
+fn decoding(columns: u32, k: u32, gain: bool, around: Around) -> Graph {
+    let mut g = Graph::new();
+    let x = g.external("x", DType::F32, [k, columns, 1, 1]);
+    let w = ["q", "up", "gate", "v"].map(|name| g.external(name, DType::F16, [k, 16, 1, 1]));
+    let [of_gain, grad, m, v] = ["gain", "grad", "m", "v"].map(|name| g.external(name, DType::F32, [k, 1, 1, 1]));
+    let bias = g.external("bias", DType::F32, [16, 1, 1, 1]);
+    let positions = g.external("positions", DType::I32, [columns, 1, 1, 1]);
+    let params = g.external("params", DType::F32, [7, 1, 1, 1]);
+    let mut normed = g.node("norm", Op::RmsNorm { eps: 1e-5 }, vec![g.whole(x)]).unwrap();
+    if gain {
+        normed = g.node("gained", MUL, vec![g.whole(normed), g.whole(of_gain)]).unwrap();
+    }
+    let product = |g: &mut Graph, at: usize| {
+        g.node(["q", "up", "gate", "v"][at], Op::MulMat, vec![g.whole(w[at]), g.whole(normed)])
+    };
+    let q = product(&mut g, 0).unwrap();
+    let q = g.node("biased", ADD, vec![g.whole(q), g.whole(bias)]).unwrap();
+    let heads = g.whole(q).reshape([8, 2, columns, 1]).unwrap();
+    let rope = Rope::plain(RopeMode::Neox, 8, 512, 1e4);
+    let rotated = g.node("rotated", Op::Rope(rope), vec![heads, g.whole(positions)]).unwrap();
+    let [up, gate] = [1, 2].map(|at| product(&mut g, at).unwrap());
+    let gated = g.node("gated", Op::SwiGlu, vec![g.whole(gate), g.whole(up)]).unwrap();
+    if around == Around::Update {
+        let operands = [of_gain, grad, m, v, params].map(|id| g.whole(id)).to_vec();
+        g.node_into("step", Op::AdamW, operands, of_gain);
+    }
+    let bare = product(&mut g, 3).unwrap();
+    if around == Around::Reader {
+        let read = g.node("read", Op::Unary(Unary::Neg), vec![g.whole(normed)]).unwrap();
+        g.keep(read);
+    }
+    if around == Around::Kept {
+        g.keep(normed);
+    }
+    [rotated, gated, bare].into_iter().for_each(|id| g.keep(id));
+    g
+}
+
+/// A norm is part of all products that read it, where they alone do, and what they read is then still what it was.
+#[test]
+fn products_of_few_columns_normalise_their_right_factor() {
+    for (columns, gain) in [(1, true), (8, true), (1, false)] {
+        let graph = decoding(columns, 32, gain, Around::Nothing);
+        let norm: &[&str] = if gain { &["norm", "gained"] } else { &["norm"] };
+        let with = |nodes: &[&'static str]| [norm, nodes].concat();
+        let expected = [with(&["q", "biased", "rotated"]), with(&["up", "gate", "gated"]), with(&["v"])];
+        assert_eq!(places_on(&graph, GPU), expected);
+        check_on(&graph, filled(&graph, &mut 6), GPU);
+        assert_eq!(places_on(&graph, PROCESSOR)[0], norm);
+        assert_eq!(places_on(&decoding(9, 32, gain, Around::Nothing), GPU)[0], norm);
+    }
+    for around in [Around::Reader, Around::Kept, Around::Update] {
+        let graph = decoding(1, 32, true, around);
+        assert_eq!(places_on(&graph, GPU)[0], ["norm", "gained"]);
+        let mut data = filled(&graph, &mut 6);
+        // AdamW's parameters and second moments are positive.
+        data.values_mut().for_each(|array| array.data.iter_mut().for_each(|x| *x = x.abs() + 0.1));
+        check_on(&graph, data, GPU);
+    }
+}
+
+/// Steps of a plan: nothing is left of the norm; where no kernel takes it, it is made once, and products read it as they would.
+#[test]
+fn a_norm_that_no_kernel_takes_is_made_once() {
+    let limits = limits(GPU);
+    let shaders = |k: u32| {
+        let graph = decoding(2, k, true, Around::Nothing);
+        let plan = plan(&graph, &limits, PlanOptions::default(), &UpperBound(&limits)).unwrap();
+        plan.steps.iter().map(|step| step.shader).collect::<Vec<_>>()
+    };
+    let mut normed = shaders(64);
+    normed.sort_unstable();
+    assert_eq!(normed, ["gemm_normed", "gemm_normed_rotated", "gemm_twin"]);
+    // Invocations take eight halves of a row at a time.
+    let mut apart = shaders(20);
+    apart.sort_unstable();
+    assert_eq!(apart, ["gemm", "gemm", "gemm_fused", "gemm_rotated", "rms_norm_fused"]);
 }
 
 /// A random graph of products, elementwise ops, windows, copies and updates.
@@ -358,15 +487,17 @@ fn random(seed: &mut u32) -> Graph {
 
 #[test]
 fn random_graphs_compute_the_same_in_groups() {
-    let mut seed = 7;
-    let saved: usize = (0..400)
-        .map(|_| {
-            let graph = random(&mut seed);
-            let mut data = filled(&graph, &mut seed);
-            // AdamW's parameters and second moments are positive.
-            data.values_mut().for_each(|array| array.data.iter_mut().for_each(|x| *x = x.abs() + 0.1));
-            check(&graph, data)
-        })
-        .sum();
+    let (mut seed, mut saved, mut normed) = (7, 0, 0);
+    for _ in 0..400 {
+        let graph = random(&mut seed);
+        let mut data = filled(&graph, &mut seed);
+        // AdamW's parameters and second moments are positive.
+        data.values_mut().for_each(|array| array.data.iter_mut().for_each(|x| *x = x.abs() + 0.1));
+        saved += check(&graph, data.clone());
+        check_on(&graph, data, GPU);
+        let groups = groups_on(&graph, GPU);
+        normed += (0..graph.nodes.len()).filter(|&at| groups.at(at).is_some_and(|group| group.norm.is_some())).count();
+    }
     assert!(saved > 400, "the graphs have too little to run together: {saved}");
+    assert!(normed > 0, "no product has a norm");
 }

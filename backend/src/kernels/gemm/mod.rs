@@ -1,4 +1,4 @@
-//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix` and
+//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_dots`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix` and
 //! their `*_pair`.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
@@ -33,10 +33,12 @@ mod tests;
 pub(super) use schedule::{Schedule, Stage, Unit};
 
 use across::Fetches;
-use schedule::{Factors, Size};
+use schedule::{Dots, Factors, Size};
 
+use super::addressing::Addressing;
 use super::dispatch::{Builder, LOCAL_SIZE};
 use super::epilogue::Tail;
+use super::operand::constants;
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, SecondProduct, StorageKind, copy};
 use crate::device::MatrixType;
 use crate::graph::{DType, Desc, Form, Op};
@@ -158,6 +160,16 @@ impl Product {
         (true, step)
     }
 
+    /// The steps where the other side is rounded to bytes, if the texels are read as `gemm_dots.glsl` does: of
+    /// blocks in tiles, four rows are those of a tile.
+    fn dots(&self) -> Result<Option<Dots>, Refusal> {
+        let (arg, a) = &self.a;
+        let addressing = Addressing::of(&constants(0, *arg, a)?, 0);
+        let in_tiles = |at: Addressing| a.dtype.form() == Form::Block || at.is_tiled(1 - self.reduce as usize, 4);
+        let (along_k, _) = self.steps();
+        Ok(across::dots(a.dtype).filter(|_| along_k && addressing.is_some_and(in_tiles)))
+    }
+
     /// What matrix units may round both sides to, if anything: products are of weights, outer products of gradients.
     fn factors(&self) -> Factors {
         let factors = if self.reduce == 0 { MatrixType::F16 } else { MatrixType::Bf16 };
@@ -186,7 +198,8 @@ fn lower(call: Call<'_>, first: Product, second: Option<(Product, f32)>) -> Resu
     let b_along_k = first.runs_along_k();
     let quantized = first.a.1.dtype.is_quantized();
     let (quads_m, pair) = (p0.div_ceil(4), second.is_some());
-    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, halves, factors, pair, quantized };
+    let dots = first.dots()?;
+    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, dots, halves, factors, pair, quantized };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
@@ -248,7 +261,7 @@ pub(super) fn part_sums(extents: [u32; 4], strip: u32) -> Result<(Scratch, Opera
 
 /// The schedule's constants and workgroups; the builder has all operands.
 fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule, fetches: Fetches) -> Result<Dispatch, Refusal> {
-    let Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage } = schedule;
+    let Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, dots, stage } = schedule;
     let [p0, p1, p2, p3] = builder.box_over(output);
     let invocations = schedule.invocations();
     let builder = builder
@@ -287,7 +300,8 @@ fn dispatch(builder: Builder<'_>, output: &Operand, schedule: Schedule, fetches:
         None => {
             let sums = if lanes_k > 1 { invocations * tile_m * tile_n } else { 1 };
             let Fetches { ahead, group_b } = fetches;
-            let builder = builder.set(AHEAD, ahead).set(GROUP_B, group_b);
+            // Dots have a step of their own.
+            let builder = if dots { builder } else { builder.set(AHEAD, ahead).set(GROUP_B, group_b) };
             builder.set(STEP_N, step_n).set(LANES_K, lanes_k).set(SUMS, sums)
         }
     };

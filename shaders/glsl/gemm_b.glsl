@@ -85,7 +85,12 @@ void NAME(_aim)(uint n, uint i2, uint i3) {
 #endif
 }
 
-// Fills fragment number f for k = 4 k4 .. 4 k4 + 3, turned by `turn_k`.
+// Fills texel t of fragment number f for k = 4 k4 .. 4 k4 + 3, turned by `turn_k`.
+void NAME(_fill_texel)(uint f, uint t, uint k4, uint turn_k) {
+    NAME(_fragment)[f * TEXELS_N + t] = NAME(_texel_at)(NAME(_places)[t], t, k4, turn_k);
+}
+
+// Fills fragment number f.
 void NAME(_fill)(uint f, uint k4, uint turn_k) {
 #ifdef SUBGROUP
     [[unroll]] for (uint t = 0u; t < TEXELS_N; t += SHARE) {
@@ -103,7 +108,7 @@ void NAME(_fill)(uint f, uint k4, uint turn_k) {
     }
 #else
     [[unroll]] for (uint t = 0u; t < NAME(_texels_n)(); t++) {
-        NAME(_fragment)[f * TEXELS_N + t] = NAME(_texel_at)(NAME(_places)[t], t, k4, turn_k);
+        NAME(_fill_texel)(f, t, k4, turn_k);
     }
 #endif
 }

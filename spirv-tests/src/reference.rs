@@ -43,7 +43,16 @@ impl Reference {
             Some(factors) => {
                 let mut inputs = node.shown(contents);
                 let of_products = inputs.iter_mut().enumerate().filter(|(i, _)| is_factor(*i, count));
-                of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x)));
+                match factors {
+                    Rounded::Bytes => {
+                        let weights = graph.values[node.inputs[0].value.index()].dtype;
+                        let right = usize::from(node.op == Op::OutProd);
+                        if weights.is_quantized() {
+                            inputs[1] = as_bytes(&inputs[1], right);
+                        }
+                    }
+                    _ => of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x))),
+                }
                 let held = oracle(&node.op, &inputs, graph.values[node.output.index()].shape);
                 contents.extend(node.written().iter().copied().zip(held));
             }
@@ -53,11 +62,30 @@ impl Reference {
     }
 }
 
+/// A right factor as signed bytes, of 32 elements along an axis in multiples of a 127th of their greatest magnitude.
+fn as_bytes(b: &Array, axis: usize) -> Array {
+    let shape = b.shape.map(|extent| extent as usize);
+    let step: usize = shape[..axis].iter().product();
+    let block = |i: usize| i / (step * shape[axis]) * shape[axis] + i / step % shape[axis] / 32 * 32;
+    let mut greatest = std::collections::HashMap::new();
+    for (i, x) in b.data.iter().enumerate() {
+        let most = greatest.entry((i % step, block(i))).or_insert(0.0_f64);
+        *most = most.max(x.abs());
+    }
+    let mut held = b.clone();
+    for (i, x) in held.data.iter_mut().enumerate() {
+        let scale = greatest[&(i % step, block(i))] / 127.0;
+        *x = if scale > 0.0 { (*x / scale).round() * scale } else { 0.0 };
+    }
+    held
+}
+
 /// A factor as a matrix unit gets it.
 fn rounded(factors: Rounded, x: f64) -> f64 {
     let (factors, dtype) = match factors {
         // 22 of 24 bits.
         Rounded::Parts => return f64::from(f32::from_bits((x as f32).to_bits() & !3)),
+        Rounded::Bytes => return x,
         Rounded::To(MatrixType::F16) => (MatrixType::F16, DType::F16),
         Rounded::To(MatrixType::Bf16) => (MatrixType::Bf16, DType::BF16),
     };

@@ -154,6 +154,9 @@ fn rounding(shader: &str) -> Option<Rounded> {
     if shader.starts_with("attention_matrix") || shader.starts_with("attention_back_matrix") {
         return Some(Rounded::To(MatrixType::F16));
     }
+    if shader.starts_with("gemm_dots") {
+        return Some(Rounded::Bytes);
+    }
     Some(match shader.strip_prefix("gemm_matrix")? {
         rest if rest.starts_with("_parted") => Rounded::Parts,
         rest if rest.starts_with("_bf16") => Rounded::To(MatrixType::Bf16),

@@ -127,9 +127,10 @@ const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u
     Variant { plain, rotated: true, name, others, extras }
 }
 
-const VARIANTS: [Variant; 37] = [
+const VARIANTS: [Variant; 39] = [
     variant("binary", "binary_fused", 3),
     variant("gemm", "gemm_fused", 3),
+    variant("gemm_dots", "gemm_dots_fused", 3),
     variant("gemm_matrix", "gemm_matrix_fused", 3),
     variant("gemm_matrix_bf16", "gemm_matrix_bf16_fused", 3),
     variant("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair", 5),
@@ -153,6 +154,7 @@ const VARIANTS: [Variant; 37] = [
     variant("softmax_masked", "softmax_masked_fused", 3),
     variant("unary", "unary_fused", 2),
     rotated("gemm", "gemm_rotated", 5, 3),
+    rotated("gemm_dots", "gemm_dots_rotated", 5, 3),
     rotated("gemm_matrix", "gemm_matrix_rotated", 5, 3),
     rotated("gemm_matrix_bf16", "gemm_matrix_bf16_rotated", 5, 3),
     rotated("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair_rotated", 7, 1),

@@ -227,7 +227,13 @@ impl Product {
         let k = a.extents[self.reduce].div_ceil(self.schedule.parts);
         let scales = u32::from(a.dtype.quant_texels().is_some());
         // Loads of four rows of a quad of k, where a texel holds no more.
-        let per_quad = if a.dtype.form() == Form::Block { 4 * BLOCK_LOADS } else { 4 + scales };
+        let dots = self.schedule.dots;
+        let per_quad = match a.dtype.form() {
+            Form::Block => 4 * BLOCK_LOADS,
+            // A step takes all texels of a block, and the scales once.
+            Form::Tile { quants } if dots => 4 * quants + scales,
+            _ => 4 + scales,
+        };
         let mut touched = a.extents;
         let (instructions, per_sum) = match self.way(a) {
             Way::AlongK => {
@@ -236,6 +242,7 @@ impl Product {
                     touched[outer] = touched[outer].checked_next_multiple_of(4).unwrap_or(u32::MAX);
                 }
                 let texels = match a.dtype.form() {
+                    Form::Tile { .. } if dots => quads / (lanes / 4),
                     Form::Texel => quads / (lanes / 4),
                     Form::Tile { quants } => quads / (lanes / 4 / quants),
                     Form::Block => quads,

@@ -10,6 +10,7 @@ const PLAIN: Size = Size {
     a_along_k: true,
     step_k: 4,
     b_along_k: true,
+    dots: None,
     halves: None,
     factors: Factors::Whole(MatrixType::F16),
     kind: Kind::Single,

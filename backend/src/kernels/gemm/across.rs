@@ -84,7 +84,8 @@ pub(super) fn dots(dtype: DType) -> Option<Dots> {
 /// A product with the steps that it has: of bytes where the device has dot products of them, or other ones.
 pub(super) fn stepped(size: &Size, limits: &Limits) -> Size {
     let asked = limits.products.dots.unwrap_or(limits.byte_dots == ByteDots::Accelerated);
-    let rounded = asked && limits.byte_dots != ByteDots::None && size.n <= FEW_N && size.kind == Kind::Single && size.b_along_k;
+    let rounded =
+        asked && limits.byte_dots != ByteDots::None && size.n <= FEW_N && size.kind == Kind::Single && size.b_along_k;
     let dots = size.dots.filter(|_| rounded);
     Size { dots, step_k: dots.map_or(size.step_k, |dots| dots.k), ..*size }
 }
@@ -214,9 +215,9 @@ pub(super) fn time(size: &Size, tile: &AcrossTile, parts: u32) -> f64 {
     let steps = f64::from(size.k.div_ceil(size.step_k * lanes_k * parts));
     let quads = f64::from(size.step_k / 4);
     let texels_n = texels_of_columns(size, columns);
-    let texels_m = left * f64::from(4 * quads_m * size.dots.map_or(1, |dots| dots.texels));
+    let texels_m = 4 * quads_m * size.dots.map_or(1, |dots| dots.texels);
     let texels_b = f64::from(texels_n + u32::from(size.kind.is_normed()));
-    let loads = texels_m + quads * texels_b;
+    let loads = left * f64::from(texels_m) + quads * texels_b;
     // A core issues four instructions in a cycle.
     let multiplying = match size.dots {
         Some(Dots { k, .. }) => {
@@ -229,7 +230,7 @@ pub(super) fn time(size: &Size, tile: &AcrossTile, parts: u32) -> f64 {
     let work = per_core * (invocations / 32.0).ceil() * steps * (LOAD * loads + multiplying);
     let [rows, columns] = [quads_m * lanes_m, columns * lanes_n].map(f64::from);
     let k = f64::from(size.k.div_ceil(parts));
-    let of_step = 16.0 * texels_m / f64::from(quads_m);
+    let of_step = left * 64.0 * f64::from(texels_m / (4 * quads_m));
     let [of_a, of_b] = [of_step * k * rows / f64::from(size.step_k), 4.0 * k * columns];
     // Once where all workgroups want the same.
     let often = |bytes: f64, others: u64| if others == 1 && bytes <= OWN_CACHE { 1.0 } else { per_core };

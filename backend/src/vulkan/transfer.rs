@@ -165,9 +165,12 @@ impl Lane {
     /// Waits until a turn is over.
     pub fn finish(&mut self, turn: usize) -> Result<()> {
         let Turn { fence, in_flight, used, .. } = &mut self.turns[turn];
-        let done = if std::mem::take(in_flight) { self.device.wait(*fence) } else { Ok(()) };
+        if *in_flight {
+            self.device.wait(*fence)?;
+            *in_flight = false;
+        }
         used.clear();
-        done
+        Ok(())
     }
 
     /// Sets every word of the storage to `pattern`.
@@ -290,6 +293,8 @@ impl Drop for Lane {
     fn drop(&mut self) {
         if let Err(why) = self.rest() {
             log::debug!("the last transfer: {why}");
+            // SAFETY: the device is alive; nobody submits through a lane that goes. A lost device may refuse, and has stopped.
+            _ = unsafe { self.device.raw.device_wait_idle() };
         }
         // SAFETY: every submission was waited for; destroying null handles does nothing.
         unsafe {

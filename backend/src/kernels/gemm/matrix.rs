@@ -26,11 +26,15 @@ const LEAST_PART_K: u32 = 256;
 /// | 2 x 2 of 4 x 4 | 128 x 128 x 64, 1; 128 x 128 x 32, 2 | 183, 161; 159, 160 |
 /// | 4 x 4 of 2 x 2 | 128 x 128 x 32, 2 | 130, 121 |
 ///
+/// What a tile takes for every k, in nanoseconds of 512 x 1536 x 8960 where it has a core for itself, along k and across: 256 x 128 37, 42;
+/// 128 x 128 22, 26; 128 x 64 14, 15; 64 x 128 17, 19.
+///
 /// Of Q8_0, the first takes 181 us, the second 122, 2 x 2 of 4 x 4 132: decoding is shared by what is summed with it.
-const TILES: [MatrixTile; 7] = [
+const TILES: [MatrixTile; 8] = [
     matrices(4, 4, 4, 2, 8),
     matrices(4, 4, 2, 4, 8),
     matrices(2, 2, 4, 4, 16),
+    matrices(2, 2, 4, 2, 16),
     matrices(2, 2, 2, 4, 16),
     matrices(2, 2, 2, 2, 16),
     matrices(1, 2, 2, 2, 16),
@@ -102,12 +106,15 @@ fn parts_of(size: &Size, tile: [u32; 2]) -> u32 {
 }
 
 /// What a product takes, about, in picoseconds of the H200: rounds of workgroups, each of which takes so long for every
-/// k as it has sums and a little more, and for elements of a that each invocation has to decode. Sums of parts are written and read
-/// again, by a dispatch of its own.
+/// k as it has sums and a little more, for columns of F32 beyond its rows of 16 bits, and for elements of a that each invocation has to
+/// decode. Sums of parts are written and read again, by a dispatch of its own.
 fn time_of(size: &Size, [m, n]: [u32; 2], parts: u32, pieces: u32, decoded: f64) -> f64 {
     let rounds = (size.workgroups([m, n]) * u64::from(parts)).div_ceil(GROUPS.into()) as f64;
-    let step = if pieces > 1 { 2.5 * f64::from(m * n) + 12e3 } else { f64::from(m * n) + 6e3 + 42e3 * decoded };
+    let step = match pieces {
+        1 => f64::from(m * n) + 6e3 + 50.0 * f64::from(n.saturating_sub(m)) + 42e3 * decoded,
+        _ => 2.5 * f64::from(m * n) + 12e3,
+    };
     let sums = 4.0 * f64::from(size.quads_m) * f64::from(size.n) * size.matrices() as f64;
-    let joined = if parts > 1 { 3e6 + 2.7 * f64::from(parts) * sums } else { 0.0 };
+    let joined = if parts > 1 { 3e6 + 1.3 * f64::from(parts) * sums } else { 0.0 };
     rounds * f64::from(size.k.div_ceil(parts)) * step + joined
 }

@@ -383,10 +383,10 @@ fn rotated(mode: RopeMode) -> Vec<FusedCase> {
     let at = positions(&mut s, 9);
     s.rotate(rope(16, false), 16, 1, vec![at]);
     cases.push(s.case(format!("{mode:?}, Q8_0, batches, rotated")));
-    let mut s = product(Op::MulMat, DType::Q8_0, [96, 32, 1, 1], [96, 1, 1, 1], &Fill::Floats(1.0));
-    let at = positions(&mut s, 1);
+    let mut s = product(Op::MulMat, DType::Q8_0, [96, 32, 1, 1], [96, 4, 1, 1], &Fill::Floats(1.0));
+    let at = positions(&mut s, 4);
     s.rotate(rope(16, false), 16, 1, vec![at]);
-    cases.push(s.case(format!("{mode:?}, Q8_0, one column, rotated")));
+    cases.push(s.case(format!("{mode:?}, Q8_0, four columns, rotated")));
     cases
 }
 

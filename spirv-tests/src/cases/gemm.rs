@@ -138,9 +138,10 @@ fn range_of_f32() -> [Case; 6] {
 /// heads, and magnitudes that no byte has.
 pub fn dots() -> Vec<Case> {
     let odd = Fill::Floats(1.0);
-    let types = [DType::Q8_0, DType::Q4_1, DType::Q4_0, DType::IQ4_NL, DType::Q4_K];
+    let tiles = [DType::Q8_0, DType::Q4_1];
+    let blocks = [DType::Q4_0, DType::IQ4_NL, DType::Q5_0, DType::Q5_1, DType::Q4_K, DType::Q5_K, DType::Q6_K];
     let mut cases = Vec::new();
-    for (dtype, n) in types.into_iter().zip([1, 2, 3, 5, 1]) {
+    for (dtype, n) in tiles.into_iter().chain(blocks).zip([1, 2, 3, 5].into_iter().cycle()) {
         let block = dtype.block();
         for (k, m, n) in [(3 * block, 33, n), (11 * block, 9, 8 - n)] {
             let name = format!("{dtype:?} k {k} m {m} n {n}, floats");

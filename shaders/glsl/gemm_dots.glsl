@@ -54,6 +54,24 @@ uint dots_signs(vec4 x) {
     return signs.x | signs.y << 8 | signs.z << 16 | signs.w << 24;
 }
 
+// The sixteen bytes that follow the half at byte `at` of two texels, which is even; the half is the lower one of `half_before`.
+uvec4 dots_run(uvec4 texels[2], uint at, out uint half_before) {
+    uvec4 low = texels[0];
+    uvec2 high = texels[1].xy;
+    if ((at & 8u) != 0u) {
+        low = uvec4(low.zw, high);
+        high = texels[1].zw;
+    }
+    if ((at & 4u) != 0u) {
+        low = uvec4(low.yzw, high.x);
+        high.x = high.y;
+    }
+    uvec4 next = uvec4(low.yzw, high.x);
+    bool second = (at & 2u) != 0u;
+    half_before = second ? low.x >> 16 : low.x;
+    return mix(low >> 16 | next << 16, next, bvec4(second));
+}
+
 #endif
 
 // Quants of the rows and scales of their blocks, of parts of sixteen where a type has such.
@@ -87,10 +105,10 @@ void R(_round)(uint h, uint n, uint k4) {
         }
         scale = uintBitsToFloat(defined ? 0x7F800000u : 0x7FC00000u);
     }
-    [[unroll]] for (uint bit = 1u; bit < 8u; bit *= 2u) {
+    [[unroll]] for (uint bit = 0u; bit < 3u; bit++) {
         uint other[8];
         [[unroll]] for (uint c = 0u; c < 8u; c++) {
-            other[c] = (dots_turn & bit) != 0u ? word[c ^ bit] : word[c];
+            other[c] = (dots_turn >> bit & 1u) != 0u ? word[c ^ (1u << bit)] : word[c];
         }
         word = other;
     }
@@ -108,6 +126,15 @@ void R(_round)(uint h, uint n, uint k4) {
 bool L(_in_parts)() {
 #ifdef BLOCKS
     return L(_dtype) == DTYPE_Q6_K;
+#else
+    return false;
+#endif
+}
+
+// Whether a block is a scale and a run of sixteen bytes, 18 in all: it begins at an even byte, and always ends in the next texel.
+bool L(_is_scale_and_run)() {
+#ifdef BLOCKS
+    return L(_dtype) == DTYPE_Q4_0 || L(_dtype) == DTYPE_IQ4_NL;
 #else
     return false;
 #endif
@@ -150,14 +177,21 @@ void L(_open_row)(uint q, uint r, uint s, uvec4 scales) {
     if (L(_in_blocks)()) {
         uint blocks = L(_lanes) / 32u;
         uvec2 slot = L(_starts)[i] + L(_along)(s / blocks);
+        if (L(_is_scale_and_run)()) {
+            uint byte = L(_block_bytes) * slot.x;
+            uvec4 texels[2];
+            [[unroll]] for (uint t = 0u; t < 2u; t++) {
+                texels[t] = L(_fetch)(uvec2(byte / 16u + t, slot.y));
+            }
+            uint scale;
+            L(_dots_open)[DOTS_TEXELS * i] = dots_run(texels, byte % 16u, scale);
+            L(_dots_scales)[2u * i] = vec2(unpackHalf2x16(scale).x, 0.0);
+            return;
+        }
         uint part = s % blocks * 2u;
         L(_dots_scales)[2u * i] = L(_block_scale)(slot, part);
         if (L(_in_parts)()) {
             L(_dots_scales)[2u * i + 1u] = L(_block_scale)(slot, part + 1u);
-        }
-        if (L(_in_runs)()) {
-            L(_dots_open)[DOTS_TEXELS * i] = L(_block_texel)(slot, blocks_low(L(_dtype), 0u).x);
-            return;
         }
         [[unroll]] for (uint c = 0u; c < 8u; c++) {
             L(_dots_open)[DOTS_TEXELS * i + c / 4u][c % 4u] = L(_block_quants)(slot, 4u * part + c);
@@ -182,7 +216,7 @@ uint L(_word)(uint i, uint h, uint c) {
     if (L(_dtype) == DTYPE_Q4_K) {
         return (L(_dots_open)[first + c / 4u][c % 4u] >> (4u * h)) & BLOCKS_NIBBLES;
     }
-    if (L(_in_runs)()) {
+    if (L(_is_scale_and_run)()) {
         uint quants = blocks_quants(L(_dtype), L(_dots_open)[first][c % 4u], c / 4u, 0u);
         return blocks_zero(L(_dtype)) == 128.0 ? quants ^ 0x80808080u : quants;
     }

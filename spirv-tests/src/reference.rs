@@ -46,9 +46,8 @@ impl Reference {
                 match factors {
                     Rounded::Bytes => {
                         let weights = graph.values[node.inputs[0].value.index()].dtype;
-                        let right = usize::from(node.op == Op::OutProd);
-                        if weights.is_quantized() {
-                            inputs[1] = as_bytes(&inputs[1], right);
+                        if weights.is_quantized() && node.op == Op::MulMat {
+                            to_bytes(&mut inputs[1]);
                         }
                     }
                     _ => of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x))),
@@ -62,22 +61,12 @@ impl Reference {
     }
 }
 
-/// A right factor as signed bytes, of 32 elements along an axis in multiples of a 127th of their greatest magnitude.
-fn as_bytes(b: &Array, axis: usize) -> Array {
-    let shape = b.shape.map(|extent| extent as usize);
-    let step: usize = shape[..axis].iter().product();
-    let block = |i: usize| i / (step * shape[axis]) * shape[axis] + i / step % shape[axis] / 32 * 32;
-    let mut greatest = std::collections::HashMap::new();
-    for (i, x) in b.data.iter().enumerate() {
-        let most = greatest.entry((i % step, block(i))).or_insert(0.0_f64);
-        *most = most.max(x.abs());
+/// A right factor as signed bytes, 32 elements of a column in multiples of a 127th of their greatest magnitude.
+fn to_bytes(b: &mut Array) {
+    for block in b.rows_mut().flat_map(|column| column.chunks_mut(32)) {
+        let scale = block.iter().fold(0.0, |most: f64, x| most.max(x.abs())) / 127.0;
+        block.iter_mut().for_each(|x| *x = if scale > 0.0 { (*x / scale).round() * scale } else { 0.0 });
     }
-    let mut held = b.clone();
-    for (i, x) in held.data.iter_mut().enumerate() {
-        let scale = greatest[&(i % step, block(i))] / 127.0;
-        *x = if scale > 0.0 { (*x / scale).round() * scale } else { 0.0 };
-    }
-    held
 }
 
 /// A factor as a matrix unit gets it.

@@ -209,9 +209,10 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounde
     absolute[0] = magnitude(&inputs[0], dtype);
     absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
+    let in_bytes = dtype.is_quantized() && matches!(op, Op::MulMat);
     // Of one operand, and of the other: two parts hold integers of 21 bits, but not both times two.
     let (largest, other) = match rounded {
-        Some(Rounded::Bytes) if dtype.is_quantized() => (0, 0),
+        Some(Rounded::Bytes) if in_bytes => (0, 0),
         Some(Rounded::To(factors)) => (bits(factors), bits(factors)),
         Some(Rounded::Parts) => (21, bits(MatrixType::F16)),
         Some(Rounded::Bytes) | None => (24, 24),
@@ -233,8 +234,8 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounde
             let most = oracle(op, &absolute, out.shape).remove(0);
             return most.zip(&bound, |most, b| most - b + (4.0 * terms + 4.0) * U * b + FLUSH * f64::from(k));
         }
-        Some(Rounded::Bytes) if dtype.is_quantized() => {
-            let off = steps_of_bytes(&inputs[1], usize::from(matches!(op, Op::OutProd)));
+        Some(Rounded::Bytes) if in_bytes => {
+            let off = steps_of_bytes(&inputs[1]);
             absolute[1] = absolute[1].zip(&off, |x, off| x + off);
             let most = oracle(op, &absolute, out.shape).remove(0);
             return most.zip(&bound, |most, b| most - b + terms * U * most + FLUSH * f64::from(k));
@@ -251,16 +252,12 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounde
     most.zip(&bound, |most, b| most - b + 4.0 * terms * U * b + FLUSH * f64::from(k))
 }
 
-/// How far the elements of a right factor are from the bytes that 32 of them along an axis are rounded to.
-fn steps_of_bytes(b: &Array, axis: usize) -> Array {
-    let shape = b.shape.map(|extent| extent as usize);
-    let step: usize = shape[..axis].iter().product();
-    let mut off = b.map(|_| 0.0);
-    for first in (0..b.data.len()).filter(|i| i / step % shape[axis] % 32 == 0) {
-        let length = 32.min(shape[axis] - first / step % shape[axis]);
-        let block = || (0..length).map(|i| first + i * step);
-        let greatest = block().map(|i| b.data[i].abs()).fold(0.0, f64::max);
-        block().for_each(|i| off.data[i] = greatest / 254.0 * (1.0 + 1.0 / f64::from(1 << 14)) + 2.0_f64.powi(-119));
+/// How far the elements of a right factor are from the bytes that 32 of a column are rounded to.
+fn steps_of_bytes(b: &Array) -> Array {
+    let mut off = b.clone();
+    for block in off.rows_mut().flat_map(|column| column.chunks_mut(32)) {
+        let greatest = block.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        block.fill(greatest / 254.0 * (1.0 + 1.0 / f64::from(1 << 14)) + 2.0_f64.powi(-119));
     }
     off
 }

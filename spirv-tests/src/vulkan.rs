@@ -137,8 +137,7 @@ impl VulkanDevice {
             self.texels(tensor, "output")?;
             self.engine.read(tensor).map_err(text)
         };
-        let shaders = program.plan().steps.iter().map(|step| step.shader);
-        let rounded = shaders.filter_map(rounding).max();
+        let rounded = rounding_of(program.plan());
         Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()?, rounded })
     }
 }
@@ -147,6 +146,11 @@ impl Device for VulkanDevice {
     fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String> {
         self.run_program(graph, data, read, |externals| self.engine.compile(graph, externals))
     }
+}
+
+/// What the products of a plan round their factors to, the coarsest of it.
+pub(crate) fn rounding_of(plan: &Plan) -> Option<Rounded> {
+    plan.steps.iter().filter_map(|step| rounding(step.shader)).max()
 }
 
 /// What a shader rounds the factors of products to.

@@ -35,14 +35,15 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
         }
     }
-    // Products through shared memory and by matrix units (tests/gemm.rs, tests/attention.rs), which a processor has only where it is asked.
+    // Products through shared memory, of bytes and by matrix units (tests/gemm.rs, tests/attention.rs), which a processor has only where it is asked.
     let unit = |factors| MatrixUnit { factors, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
     for (schedule, matrix_units) in [
         (ProductSchedule::Staged, Vec::new()),
+        (ProductSchedule::Across, Vec::new()),
         (ProductSchedule::Matrix, vec![unit(MatrixType::F16)]),
         (ProductSchedule::Matrix, vec![unit(MatrixType::Bf16)]),
     ] {
-        let products = Products { schedule: Some(schedule), ..Products::default() };
+        let products = Products { schedule: Some(schedule), dots: Some(true), ..Products::default() };
         let limits = Limits { products, matrix_units, ..device.engine().limits().clone() };
         let products = [Family::Gemm, Family::Attention].into_iter().flat_map(cases::of);
         for case in products.chain(cases::stored()) {

@@ -212,8 +212,9 @@ fn fused_in_every_schedule() {
         // The tile that has two quads of a head with each invocation.
         (WIDE, buffers, ["Neox, 2 heads of 64, 9 tokens, adapter", "mixed values, gated by a window"]),
         (ACROSS, buffers, ["Neox, 2 heads of 64, 9 tokens, adapter", "gradient of a gated unit"]),
-        (DOTS[0], buffers, ["Neox, Q8_0, one column, rotated", "Q4_K, one column, bias"]),
-        (DOTS[0], images, ["Normal, Q8_0, one column, rotated", "Q4_K, one column, bias"]),
+        (DOTS[0], buffers, ["Neox, Q8_0, four columns, rotated", "Q4_K, one column, bias"]),
+        (DOTS[0], buffers, ["Q4_K, four columns, rotated", "Q8_0, three columns, residual"]),
+        (DOTS[0], images, ["Normal, Q8_0, four columns, rotated", "Q4_K, one column, bias"]),
         (ACROSS, images, ["k 33 m 5 n 1, beside it OUT_PROD k 8, Integers", "MUL_MAT in parts"]),
     ] {
         let device = device(storage, schedule, "");

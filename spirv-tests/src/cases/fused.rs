@@ -248,6 +248,14 @@ fn blocks() -> Vec<FusedCase> {
     let bias = s.extra_f32([33, 1, 1, 1], Fill::Floats(1.0));
     s.step(ADD, &[ROOT, bias]);
     cases.push(s.case("Q4_K, one column, bias"));
+    let mut s = product(Op::MulMat, DType::Q4_K, [512, 16, 1, 1], [512, 4, 1, 1], &Fill::Floats(1.0));
+    let at = s.setup().input(DType::I32, [4, 1, 1, 1], Fill::Ids(300));
+    s.rotate(Rope { n_dims: 8, ..PLAIN_ROPE }, 8, 1, vec![at]);
+    cases.push(s.case("Q4_K, four columns, rotated"));
+    let mut s = product(Op::MulMat, DType::Q8_0, [96, 33, 1, 1], [96, 3, 1, 1], &Fill::Floats(1.0));
+    let residual = s.extra_f32([33, 3, 1, 1], Fill::Floats(1.0));
+    s.step(ADD, &[ROOT, residual]);
+    cases.push(s.case("Q8_0, three columns, residual"));
     for (dtype, k, m) in [(DType::Q5_0, 96, 8), (DType::Q4_K, 256, 48)] {
         let weight = || product(Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], &fill);
         let adapted = || pair((Op::MulMat, k), (Op::MulMat, 8), [m, n], dtype, &fill, 2.0);
@@ -383,10 +391,10 @@ fn rotated(mode: RopeMode) -> Vec<FusedCase> {
     let at = positions(&mut s, 9);
     s.rotate(rope(16, false), 16, 1, vec![at]);
     cases.push(s.case(format!("{mode:?}, Q8_0, batches, rotated")));
-    let mut s = product(Op::MulMat, DType::Q8_0, [96, 32, 1, 1], [96, 1, 1, 1], &Fill::Floats(1.0));
-    let at = positions(&mut s, 1);
+    let mut s = product(Op::MulMat, DType::Q8_0, [96, 32, 1, 1], [96, 4, 1, 1], &Fill::Floats(1.0));
+    let at = positions(&mut s, 4);
     s.rotate(rope(16, false), 16, 1, vec![at]);
-    cases.push(s.case(format!("{mode:?}, Q8_0, one column, rotated")));
+    cases.push(s.case(format!("{mode:?}, Q8_0, four columns, rotated")));
     cases
 }
 

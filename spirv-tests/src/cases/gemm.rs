@@ -138,21 +138,30 @@ fn range_of_f32() -> [Case; 6] {
 /// heads, and magnitudes that no byte has.
 pub fn dots() -> Vec<Case> {
     let odd = Fill::Floats(1.0);
-    let types = [DType::Q8_0, DType::Q4_1, DType::Q4_0, DType::IQ4_NL, DType::Q4_K];
+    let tiles = [DType::Q8_0, DType::Q4_1];
+    let blocks = [DType::Q4_0, DType::IQ4_NL, DType::Q5_0, DType::Q5_1, DType::Q4_K, DType::Q5_K, DType::Q6_K];
     let mut cases = Vec::new();
-    for (dtype, n) in types.into_iter().zip([1, 2, 3, 5, 1]) {
+    for (dtype, n) in tiles.into_iter().chain(blocks).zip([1, 2, 3, 5].into_iter().cycle()) {
         let block = dtype.block();
-        for (k, m, n) in [(3 * block, 33, n), (11 * block, 9, 8 - n)] {
+        let mut floats = |k: u32, m: u32, n: u32| {
             let name = format!("{dtype:?} k {k} m {m} n {n}, floats");
             cases.push(product(&name, Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], odd.clone()));
+        };
+        floats(3 * block, 33, n);
+        // The rest once for each way that weights are read.
+        if ![DType::Q8_0, DType::Q4_0, DType::Q4_K, DType::Q6_K].contains(&dtype) {
+            continue;
         }
-        let name = format!("{dtype:?} shared heads, floats");
-        cases.push(product(&name, Op::MulMat, dtype, [2 * block, 9, 2, 1], [2 * block, 3, 4, 2], odd.clone()));
+        floats(11 * block, 9, 8 - n);
         let (k, n) = (2 * block, 7);
         let mut s = Setup::new();
         let right = Fill::Given((0..k * n).map(|i| odd_magnitudes(i / k, i % k)).collect());
         let inputs = vec![s.input(dtype, [k, 9, 1, 1], odd.clone()), s.f32([k, n, 1, 1], right)];
         cases.push(s.case(format!("{dtype:?} odd magnitudes"), Op::MulMat, inputs));
+    }
+    for dtype in [DType::Q4_1, DType::Q5_1] {
+        let name = format!("{dtype:?} shared heads, floats");
+        cases.push(product(&name, Op::MulMat, dtype, [64, 9, 2, 1], [64, 3, 4, 2], odd.clone()));
     }
     // A cache with a row for every token, read by head: rows that do not follow each other.
     let mut s = Setup::new();

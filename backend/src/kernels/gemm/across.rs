@@ -77,6 +77,8 @@ pub(super) fn dots(dtype: DType) -> Option<Dots> {
         DType::Q4_1 => Some(Dots { k: 32, texels: 1 }),
         DType::Q8_0 | DType::Q4_0 | DType::IQ4_NL => Some(Dots { k: 32, texels: 2 }),
         DType::Q4_K => Some(Dots { k: 64, texels: 3 }),
+        // Word by word.
+        DType::Q5_0 | DType::Q5_1 | DType::Q5_K | DType::Q6_K => Some(Dots { k: 32, texels: 16 }),
         _ => None,
     }
 }

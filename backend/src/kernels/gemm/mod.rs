@@ -259,7 +259,9 @@ impl Product {
         let addressing = Addressing::of(&constants(0, *arg, a)?, 0);
         let in_tiles = |at: Addressing| a.dtype.form() == Form::Block || at.is_tiled(1 - self.reduce as usize, 4);
         let (along_k, _) = self.steps();
-        Ok(across::dots(a.dtype).filter(|_| along_k && addressing.is_some_and(in_tiles)))
+        // Outer products are of gradients, which keep their bits.
+        let rounded = self.reduce == 0 && along_k;
+        Ok(across::dots(a.dtype).filter(|_| rounded && addressing.is_some_and(in_tiles)))
     }
 
     /// What matrix units may round both sides to, if anything: products are of weights, outer products of gradients.

@@ -67,7 +67,8 @@ pub fn cases() -> Vec<Case> {
     cases.push(case("one query, heads of 128", MASKED, Size { heads_of: [128, 128], ..one }, kv(DType::F16)));
     cases.push(case("one query, odd heads", PLAIN, Size { heads_of: [40, 72], ..one }, kv(DType::F32)));
     cases.push(case("one query, long heads", alibi, Size { heads_of: [256, 256], ..one }, kv(DType::F16)));
-    cases.push(case("one query, many keys", all, Size { keys: 1700, heads: [4, 1], ..one }, kv(DType::F16)));
+    let parted = Size { keys: 1700, heads: [4, 1], ..one };
+    cases.push(case("one query, many keys", FlashAttn { sinks: false, ..all }, parted, kv(DType::F16)));
     cases.push(hidden_tiles());
     cases.push(of_rows([DType::Q8_0, DType::Q4_0]));
     cases.push(hidden_rows());

@@ -198,7 +198,7 @@ fn right_factors_become_bytes() {
     let fast = gpu(ByteDots::Accelerated);
     let chosen = choose(decode, &fast);
     assert!(chosen.dots && chosen.lanes_k >= 64 && chosen.parts == 1, "{chosen:?}");
-    assert_eq!((chosen.tile_m, chosen.shader(false)), (2, "gemm_dots"));
+    assert_eq!((chosen.tile_m, chosen.shader(Kind::Single)), (2, "gemm_dots"));
     assert_eq!(choose(Size { quads_m: 128, ..decode }, &fast).tile_m, 1, "few rows: more workgroups");
     for (size, limits) in [
         (Size { n: 9, quads_m: 4, ..decode }, &fast),

@@ -54,7 +54,7 @@ fn write_shader(code: &mut String, out: &Path, name: &str, path: &Path) -> Resul
     let reflection = reflect::reflect(&words)?;
     let packed = out.join(format!("{name}.packed"));
     fs::write(&packed, pack::pack(&words)).map_err(|e| e.to_string())?;
-    let (len, matrix) = (words.len(), reflection.matrix);
+    let (len, matrix, dots) = (words.len(), reflection.matrix, reflection.dots);
     let (bindings, constants) = (reflection.bindings, reflection.constants);
     let write = |code: &mut String| {
         write!(code, "    Shader {{ name: {name:?}, spirv: {{ static PACKED: Packed = ")?;
@@ -62,7 +62,7 @@ fn write_shader(code: &mut String, out: &Path, name: &str, path: &Path) -> Resul
         for (binding, kind) in bindings {
             write!(code, "Binding {{ binding: {binding}, kind: BindingKind::{kind:?} }}, ")?;
         }
-        writeln!(code, "], constants: &{constants:?}, matrix: {matrix:?} }},")
+        writeln!(code, "], constants: &{constants:?}, matrix: {matrix:?}, dots: {dots:?} }},")
     };
     write(code).map_err(|e| e.to_string())
 }

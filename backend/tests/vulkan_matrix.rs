@@ -27,7 +27,14 @@ fn product(factors: MatrixType) -> Shader {
     assert_eq!(found.constants, [0, 1, 2, 16, 17, 18]);
     assert!(found.matrix);
     let constants = &[0, 1, 2, 16, 17, 18];
-    Shader { name: "matrix", spirv: Spirv::new(words.leak()), bindings: &BINDINGS, constants, matrix: found.matrix }
+    Shader {
+        name: "matrix",
+        spirv: Spirv::new(words.leak()),
+        bindings: &BINDINGS,
+        constants,
+        matrix: found.matrix,
+        dots: false,
+    }
 }
 
 fn constants(unit: &MatrixUnit, width: u32) -> [(u32, u32); 6] {

@@ -4,6 +4,9 @@
 #ifdef SUBGROUP
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#ifdef DOTS
+#extension GL_EXT_spirv_intrinsics : require
+#endif
 
 // dst[m, n] = sum over k of a[.] b[.], batched over view axes 2 and 3: MUL_MAT sums over view axis 0 of both operands,
 // OUT_PROD over view axis 1. With PAIR, a second product of the same result is added, times a factor. With NORMED, b is normalised
@@ -11,7 +14,7 @@
 // second result. An invocation keeps TILE_M quads of m by TILE_N values of n in registers.
 //
 // Direct: an invocation fetches what it needs itself; caches do the sharing. LANES_K invocations may go over k together, whose
-// sums are added up at the end (gemm_across.glsl). STAGED: the workgroup's tiles of both operands pass through shared memory.
+// sums are added up at the end (gemm_across.glsl). With DOTS these multiply whole numbers (gemm_dots.glsl). STAGED: the workgroup's tiles of both operands pass through shared memory.
 
 layout(local_size_x_id = 0) in;
 
@@ -64,10 +67,15 @@ layout(constant_id = 10) const uint STEP_N = 1u;
 #define FRAGMENTS_B 1u
 const uint LANES_K = 1u;
 #else
+#ifdef DOTS
+#define AHEAD 1u
+#define FRAGMENTS_B 8u
+#else
 // Steps along k whose texels of A are fetched before the first is multiplied, and the quads of k of each whose texels of B are.
 layout(constant_id = 14) const uint AHEAD = 1u;
 layout(constant_id = 13) const uint GROUP_B = 1u;
 #define FRAGMENTS_B (AHEAD * GROUP_B)
+#endif
 // Invocations of a workgroup along k, and sums that the workgroup holds, if they are more than one.
 layout(constant_id = 11) const uint LANES_K = 1u;
 layout(constant_id = 15) const uint SUMS = 1u;

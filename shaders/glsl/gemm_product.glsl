@@ -29,6 +29,8 @@
 
 #ifdef STAGED
 #include "gemm_staged.glsl"
+#elif defined(DOTS)
+#include "gemm_dots.glsl"
 #else
 #include "gemm_direct.glsl"
 #endif

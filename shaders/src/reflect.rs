@@ -1,4 +1,4 @@
-//! Reads from a SPIR-V module what the pipeline needs to know of it: bindings, specialization constants, matrix units.
+//! Reads from a SPIR-V module what the pipeline needs to know of it: bindings, specialization constants, matrix units, integer dots.
 
 /// Kind of resource a shader binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,8 @@ pub struct Reflection {
     pub constants: Vec<u32>,
     /// It computes with matrix units.
     pub matrix: bool,
+    /// It computes dot products of packed bytes.
+    pub dots: bool,
 }
 
 const MAGIC: u32 = 0x0723_0203;
@@ -30,6 +32,7 @@ const OP_TYPE_POINTER: u32 = 32;
 const OP_VARIABLE: u32 = 59;
 const OP_DECORATE: u32 = 71;
 
+const CAPABILITY_DOT_PRODUCT: u32 = 6019;
 const CAPABILITY_COOPERATIVE_MATRIX: u32 = 6022;
 
 const DECORATION_SPEC_ID: u32 = 1;
@@ -49,7 +52,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
     let mut pointee_of = Vec::new();
     let mut type_op = Vec::new();
     let mut variables = Vec::new();
-    let mut matrix = false;
+    let (mut matrix, mut dots) = (false, false);
     let mut rest = &words[HEADER_WORDS..];
     while let Some(&first) = rest.first() {
         let (length, op) = ((first >> 16) as usize, first & 0xFFFF);
@@ -60,6 +63,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
         rest = tail;
         match (op, &instruction[1..]) {
             (OP_CAPABILITY, &[CAPABILITY_COOPERATIVE_MATRIX]) => matrix = true,
+            (OP_CAPABILITY, &[CAPABILITY_DOT_PRODUCT]) => dots = true,
             (OP_DECORATE, &[_, DECORATION_SPEC_ID, id, ..]) => constants.push(id),
             (OP_DECORATE, &[target, DECORATION_BINDING, binding, ..]) => binding_of.push((target, binding)),
             (OP_DECORATE, &[_, DECORATION_DESCRIPTOR_SET, set, ..]) if set != 0 => {
@@ -94,7 +98,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
     if let Some(pair) = constants.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("specialization constant {} is declared twice", pair[0]));
     }
-    Ok(Reflection { bindings, constants, matrix })
+    Ok(Reflection { bindings, constants, matrix, dots })
 }
 
 #[cfg(test)]
@@ -130,7 +134,13 @@ mod tests {
         let found = reflect(&words).unwrap();
         assert_eq!(found.bindings, [(0, BindingKind::Buffer), (1, BindingKind::Image)]);
         assert_eq!(found.constants, [0, 64]);
-        assert!(!found.matrix);
+        assert!(!found.matrix && !found.dots);
+    }
+
+    #[test]
+    fn finds_dot_products() {
+        let found = reflect(&module(&[&[OP_CAPABILITY, 1], &[OP_CAPABILITY, CAPABILITY_DOT_PRODUCT]])).unwrap();
+        assert!(found.dots && !found.matrix);
     }
 
     #[test]

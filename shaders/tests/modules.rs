@@ -18,6 +18,9 @@ const NAGA_SKIPS: &[(&str, &str)] = &[("probe", "high halves of products, which 
 /// Why no module with matrix units is for naga.
 const NAGA_SKIPS_MATRIX: &str = "matrices of a subgroup, which naga does not read";
 
+/// Why no module with dot products of packed bytes is.
+const NAGA_SKIPS_DOTS: &str = "instructions of SPV_KHR_integer_dot_product, which naga does not read";
+
 /// What spirv-val says of the capabilities of matrix units where it is older than them; the layer under `FBL_VALIDATION` validates the
 /// modules on devices that run them.
 const UNKNOWN_TO_SPIRV_VAL: &str = "Invalid capability operand";
@@ -98,6 +101,13 @@ fn modules_marked_so_are_those_with_matrix_units() {
             "{}: its define {MATRIX} and its module",
             variant.name
         );
+    }
+}
+
+#[test]
+fn modules_that_multiply_packed_bytes_are_those_of_dots() {
+    for shader in SHADERS {
+        assert_eq!(shader.dots, shader.name.starts_with("gemm_dots"), "{}", shader.name);
     }
 }
 
@@ -197,7 +207,8 @@ fn naga_accepts_every_frozen_module() {
         let verdict =
             kinds.iter().try_for_each(|&(storage, dtype)| naga_accepts(shader, storage, dtype, folder.path()));
         let listed = NAGA_SKIPS.iter().find(|(name, _)| *name == shader.name).map(|(_, reason)| *reason);
-        match (verdict, listed.or(shader.matrix.then_some(NAGA_SKIPS_MATRIX))) {
+        let of_kind = shader.matrix.then_some(NAGA_SKIPS_MATRIX).or(shader.dots.then_some(NAGA_SKIPS_DOTS));
+        match (verdict, listed.or(of_kind)) {
             (Ok(()), None) | (Err(_), Some(_)) => {}
             (Ok(()), Some(reason)) => panic!("{}: the skip ({reason}) is no longer needed", shader.name),
             (Err(error), None) => panic!("{}: {error}", shader.name),

@@ -16,13 +16,15 @@ pub trait Device {
     fn run(&self, graph: &Graph, data: &[(ValueId, Vec<u8>)], read: &[ValueId]) -> Result<Outcome, String>;
 }
 
-/// What matrix units are given of the factors of products, the finest first.
+/// What products take of their factors, the finest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rounded {
     /// Factors of F32 in two parts of F16.
     Parts,
     /// Factors rounded to that type.
     To(MatrixType),
+    /// The right factor of quantized weights rounded to signed bytes, with a scale for 32 of k.
+    Bytes,
 }
 
 /// What a run left.
@@ -30,7 +32,7 @@ pub enum Rounded {
 pub struct Outcome {
     /// Host bytes of the values asked for.
     pub bytes: Vec<Vec<u8>>,
-    /// What products rounded their factors to for matrix units, if any of them did; of several the coarsest.
+    /// What products rounded their factors to for matrix units or as bytes, if any of them did; of several the coarsest.
     pub rounded: Option<Rounded>,
 }
 

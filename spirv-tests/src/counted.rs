@@ -16,7 +16,7 @@ use fblayout::plan::{self, Owner, Plan, PlanOptions, Step, TEXEL_BYTES, UpperBou
 use fblayout::vulkan::{self, Gpu, GpuOptions, Operand, Storage, Tape, TapeOptions, Work};
 use fblayout_shaders::{Binding, Shader, Spirv, reflect};
 
-use crate::vulkan::POISON;
+use crate::vulkan::{POISON, rounding_of};
 use crate::{Device, Outcome};
 
 /// Environment variable that names the folder of the modules.
@@ -121,7 +121,8 @@ impl CountedDevice {
             plan.slots[slot].home.unpack(&texels).map_err(|e| e.to_string())
         };
         let bytes = read.iter().map(content).collect::<Result<_, String>>()?;
-        Ok(CountedRun { outcome: Outcome { bytes, rounded: None }, plan, operands })
+        let rounded = rounding_of(&plan);
+        Ok(CountedRun { outcome: Outcome { bytes, rounded }, plan, operands })
     }
 
     /// A storage for every slot: those of external values with their data, all others poisoned.

@@ -43,7 +43,15 @@ impl Reference {
             Some(factors) => {
                 let mut inputs = node.shown(contents);
                 let of_products = inputs.iter_mut().enumerate().filter(|(i, _)| is_factor(*i, count));
-                of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x)));
+                match factors {
+                    Rounded::Bytes => {
+                        let weights = graph.values[node.inputs[0].value.index()].dtype;
+                        if weights.is_quantized() && node.op == Op::MulMat {
+                            to_bytes(&mut inputs[1]);
+                        }
+                    }
+                    _ => of_products.for_each(|(_, a)| *a = a.map(|x| rounded(factors, x))),
+                }
                 let held = oracle(&node.op, &inputs, graph.values[node.output.index()].shape);
                 contents.extend(node.written().iter().copied().zip(held));
             }
@@ -53,11 +61,20 @@ impl Reference {
     }
 }
 
+/// A right factor as signed bytes, 32 elements of a column in multiples of a 127th of their greatest magnitude.
+fn to_bytes(b: &mut Array) {
+    for block in b.rows_mut().flat_map(|column| column.chunks_mut(32)) {
+        let scale = block.iter().fold(0.0, |most: f64, x| most.max(x.abs())) / 127.0;
+        block.iter_mut().for_each(|x| *x = if scale > 0.0 { (*x / scale).round() * scale } else { 0.0 });
+    }
+}
+
 /// A factor as a matrix unit gets it.
 fn rounded(factors: Rounded, x: f64) -> f64 {
     let (factors, dtype) = match factors {
         // 22 of 24 bits.
         Rounded::Parts => return f64::from(f32::from_bits((x as f32).to_bits() & !3)),
+        Rounded::Bytes => return x,
         Rounded::To(MatrixType::F16) => (MatrixType::F16, DType::F16),
         Rounded::To(MatrixType::Bf16) => (MatrixType::Bf16, DType::BF16),
     };

@@ -72,7 +72,7 @@ fn chain(n: usize) -> f64 {
 
 /// Tolerances of the op's written values. `dtypes` are those of the operands and of the output.
 ///
-/// Products may have `rounded` their factors for matrix units.
+/// Products may have `rounded` their factors for matrix units or as bytes.
 pub fn tolerance(
     op: &Op,
     inputs: &[Array],
@@ -84,7 +84,7 @@ pub fn tolerance(
     // Attention takes no factors apart.
     let to = match rounded {
         Some(Rounded::To(factors)) => Some(factors),
-        Some(Rounded::Parts) | None => None,
+        Some(Rounded::Parts | Rounded::Bytes) | None => None,
     };
     let one = match op {
         Op::MulMat => products(op, inputs, dtypes[0], out, inputs[0].shape[0], rounded),
@@ -200,16 +200,22 @@ fn integers(array: &Array) -> bool {
 /// 2^-10 of that, or 2^-24 each where a part, next to a greatest number of at least 2^14, is no normal number of F16: 2^-21 of the factor and
 /// 2^-37 of the greatest. The product of the second parts, which is left out, is at most 2^-22 of the product. Of a
 /// greatest number that is below the least power of two, 2^-112, steps are those of F32.
+///
+/// Bytes are the nearest of 32 k to multiples of a 127th of their greatest magnitude, half of which, a 254th, is what they are off by at most.
+/// The scale and its inverse have four roundings before that, of a number of up to 127: less than 2^-15 of a multiple. A
+/// greatest magnitude below 2^-119 counts as zero. Whole numbers are summed without an error, what they are scaled to as other terms are.
 fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounded: Option<Rounded>) -> Array {
     let mut absolute = inputs.to_vec();
     absolute[0] = magnitude(&inputs[0], dtype);
     absolute[1] = inputs[1].map(f64::abs);
     let bound = oracle(op, &absolute, out.shape).remove(0);
+    let in_bytes = dtype.is_quantized() && matches!(op, Op::MulMat);
     // Of one operand, and of the other: two parts hold integers of 21 bits, but not both times two.
     let (largest, other) = match rounded {
+        Some(Rounded::Bytes) if in_bytes => (0, 0),
         Some(Rounded::To(factors)) => (bits(factors), bits(factors)),
         Some(Rounded::Parts) => (21, bits(MatrixType::F16)),
-        None => (24, 24),
+        Some(Rounded::Bytes) | None => (24, 24),
     };
     let held = |array: &Array, bits: u32| integers(array) && array.data.iter().all(|x| x.abs() <= f64::from(1 << bits));
     let all_held = |a: &Array, b: &Array| held(a, largest) && held(b, other);
@@ -228,7 +234,13 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounde
             let most = oracle(op, &absolute, out.shape).remove(0);
             return most.zip(&bound, |most, b| most - b + (4.0 * terms + 4.0) * U * b + FLUSH * f64::from(k));
         }
-        None => return bound.map(|b| terms * U * b + FLUSH * f64::from(k)),
+        Some(Rounded::Bytes) if in_bytes => {
+            let off = steps_of_bytes(&inputs[1]);
+            absolute[1] = absolute[1].zip(&off, |x, off| x + off);
+            let most = oracle(op, &absolute, out.shape).remove(0);
+            return most.zip(&bound, |most, b| most - b + terms * U * most + FLUSH * f64::from(k));
+        }
+        Some(Rounded::Bytes) | None => return bound.map(|b| terms * U * b + FLUSH * f64::from(k)),
     };
     let least = if factors == MatrixType::F16 { HALF_STEP } else { FLUSH };
     let grown = |array: &Array| array.map(|x| x * (1.0 + relative_error(factors)) + least);
@@ -238,6 +250,16 @@ fn products(op: &Op, inputs: &[Array], dtype: DType, out: &Array, k: u32, rounde
     absolute[1] = grown(&absolute[1]);
     let most = oracle(op, &absolute, out.shape).remove(0);
     most.zip(&bound, |most, b| most - b + 4.0 * terms * U * b + FLUSH * f64::from(k))
+}
+
+/// How far the elements of a right factor are from the bytes that 32 of a column are rounded to.
+fn steps_of_bytes(b: &Array) -> Array {
+    let mut off = b.clone();
+    for block in off.rows_mut().flat_map(|column| column.chunks_mut(32)) {
+        let greatest = block.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        block.fill(greatest / 254.0 * (1.0 + 1.0 / f64::from(1 << 14)) + 2.0_f64.powi(-119));
+    }
+    off
 }
 
 /// Steps of F16 below its least normal number.

@@ -137,8 +137,7 @@ impl VulkanDevice {
             self.texels(tensor, "output")?;
             self.engine.read(tensor).map_err(text)
         };
-        let shaders = program.plan().steps.iter().map(|step| step.shader);
-        let rounded = shaders.filter_map(rounding).max();
+        let rounded = rounding_of(program.plan());
         Ok(Outcome { bytes: read.iter().map(content).collect::<Result<_, _>>()?, rounded })
     }
 }
@@ -149,10 +148,18 @@ impl Device for VulkanDevice {
     }
 }
 
+/// What the products of a plan round their factors to, the coarsest of it.
+pub(crate) fn rounding_of(plan: &Plan) -> Option<Rounded> {
+    plan.steps.iter().filter_map(|step| rounding(step.shader)).max()
+}
+
 /// What a shader rounds the factors of products to.
 fn rounding(shader: &str) -> Option<Rounded> {
     if shader.starts_with("attention_matrix") || shader.starts_with("attention_back_matrix") {
         return Some(Rounded::To(MatrixType::F16));
+    }
+    if shader.starts_with("gemm_dots") {
+        return Some(Rounded::Bytes);
     }
     Some(match shader.strip_prefix("gemm_matrix")? {
         rest if rest.starts_with("_parted") => Rounded::Parts,

@@ -137,3 +137,14 @@ fn norms_before_products() {
         assert_counts_of_fused(cases.iter().skip(first).step_by(6), &device, options);
     }
 }
+
+/// Right factors as bytes: a step takes whole blocks.
+#[test]
+#[ignore = "needs the counting modules: ./x counted"]
+fn right_factors_as_bytes() {
+    let device = wide_subgroups(r#"{"schedule": "across", "dots": true}"#);
+    let cases: Vec<Case> = cases::dots().into_iter().filter(|case| case.name.contains("m 33")).collect();
+    for storage in STORAGES {
+        assert_counts_of(&cases, &device, PlanOptions { storage, ..PlanOptions::default() });
+    }
+}

@@ -1,6 +1,6 @@
 //! Products in every schedule, whatever the shape would choose: the four directions, types of weights, batches, parts of k, epilogues.
 
-use fblayout::device::LimitsClamp;
+use fblayout::device::{ByteDots, Limits, LimitsClamp, Products};
 use fblayout::graph::{DType, Family, Op};
 use fblayout::kernels::Norm;
 use fblayout::plan::{Plan, PlanOptions, StorageChoice, UpperBound, plan};
@@ -19,6 +19,13 @@ const WIDE: &str = r#"{"schedule": "staged", "tile":
 
 /// Sums across a workgroup.
 const ACROSS: &str = r#"{"schedule": "across"}"#;
+
+/// The same with the right factor as bytes, where weights let it be; in the second a workgroup has four steps at a time, each of eight rows.
+const DOTS: [&str; 2] = [
+    r#"{"schedule": "across", "dots": true}"#,
+    r#"{"schedule": "across", "dots": true, "across":
+        {"quads_m": 2, "columns": 4, "lanes_m": 2, "lanes_n": 1, "lanes_k": 2}}"#,
+];
 
 /// No shared memory.
 const DIRECT: &str = r#"{"schedule": "direct"}"#;
@@ -63,6 +70,7 @@ fn has(plan: &Plan, schedule: &str) -> bool {
         ACROSS => {
             step.shader.starts_with("gemm") && step.constants.iter().any(|&(id, lanes)| id == LANES_K && lanes > 1)
         }
+        _ if DOTS.contains(&schedule) => step.shader.starts_with("gemm_dots"),
         DIRECT => ["gemm", "gemm_subgroup"].contains(&step.shader),
         _ if schedule.contains("matrix") => step.shader.starts_with("gemm_matrix"),
         _ => step.shader.starts_with("gemm_staged"),
@@ -156,6 +164,42 @@ fn blocks_in_every_schedule() {
     }
 }
 
+/// Every other case in buffers, the others in images.
+#[test]
+fn right_factors_as_bytes() {
+    for (first, storage) in STORAGES.into_iter().enumerate() {
+        let cases: Vec<Case> = cases::dots().into_iter().skip(first).step_by(2).collect();
+        assert_cases(storage, &cases, DOTS[0], "");
+    }
+}
+
+/// A case of each type: a processor takes long to compile these.
+#[test]
+fn right_factors_as_bytes_by_eight_rows() {
+    let floats = |case: &Case| case.name.contains("m 33") && case.name.contains("floats");
+    for (first, storage) in STORAGES.into_iter().enumerate() {
+        let cases: Vec<Case> = cases::dots().into_iter().filter(floats).skip(first).step_by(2).collect();
+        assert_cases(storage, &cases, DOTS[1], "");
+    }
+}
+
+/// What the device has not accelerated is not chosen, and what `FBL_LIMITS` switches off is not used at all.
+#[test]
+fn right_factors_are_rounded_where_the_device_says_so() {
+    let case = &cases::dots()[0];
+    let uses = |limits: &Limits| {
+        let plan = plan(&case.graph, limits, PlanOptions::default(), &UpperBound(limits)).expect("a plan");
+        has(&plan, DOTS[0])
+    };
+    let asked = device(STORAGES[0], DOTS[0], "").engine().limits().clone();
+    assert!(uses(&asked));
+    assert!(!uses(&Limits { byte_dots: ByteDots::None, ..asked.clone() }));
+    let across = Products { dots: None, ..asked.products };
+    let unasked = |byte_dots| Limits { byte_dots, products: across, ..asked.clone() };
+    assert!(!uses(&unasked(ByteDots::Emulated)));
+    assert!(uses(&unasked(ByteDots::Accelerated)));
+}
+
 /// Epilogues, second products and rotations, in what each schedule does by itself.
 #[test]
 fn fused_in_every_schedule() {
@@ -168,6 +212,8 @@ fn fused_in_every_schedule() {
         // The tile that has two quads of a head with each invocation.
         (WIDE, buffers, ["Neox, 2 heads of 64, 9 tokens, adapter", "mixed values, gated by a window"]),
         (ACROSS, buffers, ["Neox, 2 heads of 64, 9 tokens, adapter", "gradient of a gated unit"]),
+        (DOTS[0], buffers, ["Neox, Q8_0, four columns, rotated", "Q4_K, one column, bias"]),
+        (DOTS[0], images, ["Normal, Q8_0, four columns, rotated", "Q4_K, one column, bias"]),
         (ACROSS, images, ["k 33 m 5 n 1, beside it OUT_PROD k 8, Integers", "MUL_MAT in parts"]),
     ] {
         let device = device(storage, schedule, "");
@@ -206,6 +252,26 @@ fn normed() {
             }
             device.assert_valid();
         }
+    }
+}
+
+/// The same with right factors that are rounded to bytes, after the norm.
+#[test]
+fn normed_as_bytes() {
+    for (schedule, step) in DOTS.into_iter().zip([2, 8]) {
+        let mut run = 0;
+        for (storage, first) in STORAGES.into_iter().zip([0, 1]) {
+            let device = device(storage, schedule, "");
+            let plan = |case: &FusedCase| case.plan(device.engine().limits(), device.options());
+            let mut cases = cases::normed();
+            cases.retain(|case| plan(case).is_ok_and(|plan| has(&plan, schedule)));
+            for case in cases.iter().skip(first).step_by(step) {
+                case.check(&device).unwrap_or_else(|failure| panic!("{schedule} {storage:?} {failure}"));
+                run += 1;
+            }
+            device.assert_valid();
+        }
+        assert!(run >= 20 / step, "{schedule}: {run} cases");
     }
 }
 

@@ -43,6 +43,8 @@ fn factors_rounded_for_matrix_units_pass_as_such_alone() {
     assert!(failures.is_empty(), "{failures:#?}");
     let failures = check_all(&Reference::rounding(Rounded::Parts), &products);
     assert!(failures.is_empty(), "{failures:#?}");
+    let failures = check_all(&Reference::rounding(Rounded::Bytes), products.iter().chain(&cases::dots()));
+    assert!(failures.is_empty(), "{failures:#?}");
     // What F16 cannot hold is not rounded to it.
     let products: Vec<Case> = products.into_iter().filter(|case| !case.name.contains("range of F32")).collect();
     for factors in [half, Rounded::To(MatrixType::Bf16)] {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, MatrixUnit, PRESETS, Preset, Products};
+use super::{ByteDots, Limits, MatrixUnit, PRESETS, Preset, Products};
 
 /// Upper bounds to put on a device's limits; an absent field leaves the device's own value.
 ///
@@ -38,6 +38,8 @@ pub struct LimitsClamp {
     pub shuffle_width: Option<u32>,
     /// See [`Limits::matrix_units`]; `[]` switches them off.
     pub matrix_units: Option<Vec<MatrixUnit>>,
+    /// See [`Limits::byte_dots`]; `"none"` switches them off.
+    pub byte_dots: Option<ByteDots>,
     /// See [`Limits::heap_bytes`].
     pub heap_bytes: Option<u64>,
     /// See [`Limits::products`].
@@ -126,6 +128,7 @@ impl LimitsClamp {
             subgroup_size: self.subgroup_size.unwrap_or(open.subgroup_size),
             shuffle_width: self.shuffle_width.unwrap_or(open.shuffle_width),
             matrix_units: self.matrix_units.as_ref().unwrap_or(&open.matrix_units).clone(),
+            byte_dots: self.byte_dots.unwrap_or(open.byte_dots),
             heap_bytes: self.heap_bytes.unwrap_or(open.heap_bytes),
             products: self.products.unwrap_or(open.products),
         }
@@ -156,6 +159,7 @@ impl LimitsClamp {
             subgroup_size: self.subgroup_size.unwrap_or(limits.subgroup_size),
             shuffle_width: lower(limits.shuffle_width, self.shuffle_width),
             matrix_units: limits.matrix_units.iter().copied().filter(|unit| named(unit)).collect(),
+            byte_dots: lower(limits.byte_dots, self.byte_dots),
             heap_bytes: lower(limits.heap_bytes, self.heap_bytes),
             products: self.products.unwrap_or(limits.products),
         }
@@ -186,6 +190,7 @@ mod tests {
             subgroup_size: 32,
             shuffle_width: 32,
             matrix_units: vec![unit(MatrixType::F16, 16), unit(MatrixType::F16, 8), unit(MatrixType::Bf16, 16)],
+            byte_dots: ByteDots::Accelerated,
             heap_bytes: 1 << 34,
             products: Products::default(),
         }
@@ -248,6 +253,16 @@ mod tests {
         }
         let field = LimitsClamp::parse(r#"{"matrix_units": [{"m": 16}]}"#).unwrap_err().to_string();
         assert!(field.contains("factors"), "{field}");
+    }
+
+    #[test]
+    fn byte_dots_are_switched_off_and_not_lent() {
+        let dots =
+            |text: &str, byte_dots| LimitsClamp::parse(text).unwrap().apply(&Limits { byte_dots, ..roomy() }).byte_dots;
+        assert_eq!(dots(r#"{"byte_dots": "none"}"#, ByteDots::Accelerated), ByteDots::None);
+        assert_eq!(dots(r#"{"byte_dots": "accelerated"}"#, ByteDots::Emulated), ByteDots::Emulated);
+        assert_eq!(dots("vulkan-minimum", ByteDots::Accelerated), ByteDots::None);
+        assert_eq!(dots("h200", ByteDots::Accelerated), ByteDots::Accelerated);
     }
 
     #[test]

@@ -4,6 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{MatrixUnit, Products};
 
+/// Dot products of four signed bytes packed in a word each (VK_KHR_shader_integer_dot_product), the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ByteDots {
+    /// Not there.
+    None,
+    /// Made of other instructions: right, and no faster than these.
+    Emulated,
+    /// Faster than other instructions.
+    Accelerated,
+}
+
 /// Limits of a device, read once; any of them can be clamped so that one machine stands in for a smaller one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
@@ -34,6 +46,8 @@ pub struct Limits {
     pub shuffle_width: u32,
     /// Products that subgroups compute together, sorted; empty where there are none, or where a kernel could not use them.
     pub matrix_units: Vec<MatrixUnit>,
+    /// Dot products of packed bytes, which kernels choose where they are accelerated.
+    pub byte_dots: ByteDots,
     /// Bytes of device memory this process may take.
     pub heap_bytes: u64,
     /// How matrix products are to be computed. A hint as well.
@@ -56,6 +70,7 @@ impl Limits {
         subgroup_size: 32,
         shuffle_width: 32,
         matrix_units: Vec::new(),
+        byte_dots: ByteDots::None,
         heap_bytes: 16 << 30,
         products: Products::NONE,
     };
@@ -91,6 +106,7 @@ impl Limits {
             subgroup_size: 8,
             shuffle_width: 8,
             matrix_units: Vec::new(),
+            byte_dots: ByteDots::Emulated,
             heap_bytes: 4 << 30,
             products: Products::default(),
         }

@@ -8,7 +8,7 @@ mod products;
 mod profile;
 
 pub use clamp::{ClampError, LimitsClamp};
-pub use limits::Limits;
+pub use limits::{ByteDots, Limits};
 pub use matrix::{MatrixType, MatrixUnit};
 pub use presets::{PRESETS, Preset};
 pub use products::{AcrossTile, MatrixTile, ProductSchedule, Products, StagedTile};

@@ -20,6 +20,9 @@ pub struct Products {
     pub across: Option<AcrossTile>,
     /// Steps along k that an invocation of these fetches at most before it multiplies, instead of what registers hold.
     pub ahead: Option<u32>,
+    /// Whether such products round their right factor to bytes wherever the weights let them and the device has
+    /// [`super::Limits::byte_dots`]; where nothing is said, wherever these are accelerated.
+    pub dots: Option<bool>,
     /// Parts that k is summed in at most.
     pub parts: Option<u32>,
     /// The choice by shape leaves shared memory alone: where it is the memory that caches are, or a slow one, texels come as fast
@@ -29,8 +32,16 @@ pub struct Products {
 
 impl Products {
     /// Everything is chosen by shape.
-    pub const NONE: Self =
-        Self { schedule: None, tile: None, matrices: None, across: None, ahead: None, parts: None, from_caches: false };
+    pub const NONE: Self = Self {
+        schedule: None,
+        tile: None,
+        matrices: None,
+        across: None,
+        ahead: None,
+        dots: None,
+        parts: None,
+        from_caches: false,
+    };
 }
 
 /// How a product is spread over invocations and memories.

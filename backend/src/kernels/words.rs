@@ -14,7 +14,8 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
     let workgroups = times(&groups);
     let size = get(LOCAL_SIZE);
     let product = Schedule::of(shader, constants).filter(|_| shader.starts_with("gemm"));
-    let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage }) = product else {
+    let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, dots, stage }) = product
+    else {
         let extents = [0, 1, 2, 3].map(|axis| get(BOX + axis));
         let rows = match get(TILE_ROWS) {
             1 => String::new(),
@@ -45,6 +46,9 @@ pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3
                 words += &format!(" in {pieces} parts");
             }
         }
+    }
+    if dots {
+        words += ", the right factor rounded to bytes";
     }
     if step_n > 1 {
         words += &format!(", columns {step_n} apart");

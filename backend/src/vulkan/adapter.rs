@@ -6,6 +6,7 @@ use ash::{ext, khr, vk};
 
 use crate::device::{Limits, Products};
 
+use super::dots;
 use super::error::{Error, Result};
 use super::instance::{API_VERSION, Instance, version_text};
 use super::matrix;
@@ -201,6 +202,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         subgroup_size: subgroup.subgroup_size,
         shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
         matrix_units: matrix::units(instance, raw, has)?,
+        byte_dots: dots::of(instance, raw, has),
         heap_bytes,
         products: Products { from_caches: is_phone(basic.vendor_id), ..Products::default() },
     };

@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard};
 use ash::{ext, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 
-use crate::device::Limits;
+use crate::device::{ByteDots, Limits};
 
 use super::adapter::Adapter;
 use super::census::{Census, Counts};
 use super::error::{Error, Result};
 use super::instance::Instance;
-use super::matrix;
 use super::memory::Budget;
+use super::{dots, matrix};
 
 pub(super) struct Device {
     pub raw: ash::Device,
@@ -49,9 +49,16 @@ impl Device {
         if matrices {
             extensions.extend(matrix.extensions());
         }
+        let mut byte_dots = dots::enabled();
+        if limits.byte_dots != ByteDots::None {
+            extensions.push(dots::EXTENSION.as_ptr());
+        }
         let mut info = vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&extensions);
         if matrices {
             info = matrix.enable(info);
+        }
+        if limits.byte_dots != ByteDots::None {
+            info = info.push_next(&mut byte_dots);
         }
         // SAFETY: the adapter was enumerated from this live instance; the family, the extensions and the
         // features are its own.

@@ -15,6 +15,7 @@ mod arena;
 mod census;
 mod descriptors;
 mod device;
+mod dots;
 mod driver_cache;
 mod error;
 mod gpu;

@@ -12,6 +12,8 @@ use std::thread::{self, available_parallelism};
 use ash::vk;
 use fblayout_shaders::{Binding, BindingKind, Shader};
 
+use crate::device::ByteDots;
+
 use super::census::Counted;
 use super::device::{Device, lock};
 use super::driver_cache::DriverCaches;
@@ -185,6 +187,9 @@ fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<&
         }
     }
     let limits = &device.limits;
+    if shader.dots && limits.byte_dots == ByteDots::None {
+        return Err(fail("it multiplies packed bytes, and the device's limits name no such products".to_owned()));
+    }
     for kind in [BindingKind::Buffer, BindingKind::Image] {
         let count = shader.bindings.iter().filter(|b| b.kind == kind).count() as u64;
         within(|| format!("{kind:?} bindings of shader {}", shader.name), count, limits.max_storage_bindings.into())?;

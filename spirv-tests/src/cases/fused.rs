@@ -244,6 +244,10 @@ fn weights() -> Vec<FusedCase> {
 fn blocks() -> Vec<FusedCase> {
     let (n, fill) = (9, Fill::Integers);
     let mut cases = Vec::new();
+    let mut s = product(Op::MulMat, DType::Q4_K, [512, 33, 1, 1], [512, 1, 1, 1], &Fill::Floats(1.0));
+    let bias = s.extra_f32([33, 1, 1, 1], Fill::Floats(1.0));
+    s.step(ADD, &[ROOT, bias]);
+    cases.push(s.case("Q4_K, one column, bias"));
     for (dtype, k, m) in [(DType::Q5_0, 96, 8), (DType::Q4_K, 256, 48)] {
         let weight = || product(Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], &fill);
         let adapted = || pair((Op::MulMat, k), (Op::MulMat, 8), [m, n], dtype, &fill, 2.0);
@@ -379,6 +383,10 @@ fn rotated(mode: RopeMode) -> Vec<FusedCase> {
     let at = positions(&mut s, 9);
     s.rotate(rope(16, false), 16, 1, vec![at]);
     cases.push(s.case(format!("{mode:?}, Q8_0, batches, rotated")));
+    let mut s = product(Op::MulMat, DType::Q8_0, [96, 32, 1, 1], [96, 4, 1, 1], &Fill::Floats(1.0));
+    let at = positions(&mut s, 4);
+    s.rotate(rope(16, false), 16, 1, vec![at]);
+    cases.push(s.case(format!("{mode:?}, Q8_0, four columns, rotated")));
     cases
 }
 

@@ -1,6 +1,6 @@
 //! MUL_MAT and OUT_PROD.
 
-use fblayout::graph::{DType, Op, Shape};
+use fblayout::graph::{DType, Op, Operand, Shape};
 
 use super::by_head;
 use crate::{Case, Fill, Setup};
@@ -132,6 +132,56 @@ fn range_of_f32() -> [Case; 6] {
         case("wide integers", Op::OutProd, &narrow, &wide),
         case("infinities", Op::MulMat, &odd, &odd_right),
     ]
+}
+
+/// Products whose right factor may be rounded to bytes: every type, one to eight columns, rows and blocks that are edges of tiles, views,
+/// heads, and magnitudes that no byte has.
+pub fn dots() -> Vec<Case> {
+    let odd = Fill::Floats(1.0);
+    let tiles = [DType::Q8_0, DType::Q4_1];
+    let blocks = [DType::Q4_0, DType::IQ4_NL, DType::Q5_0, DType::Q5_1, DType::Q4_K, DType::Q5_K, DType::Q6_K];
+    let mut cases = Vec::new();
+    for (dtype, n) in tiles.into_iter().chain(blocks).zip([1, 2, 3, 5].into_iter().cycle()) {
+        let block = dtype.block();
+        for (k, m, n) in [(3 * block, 33, n), (11 * block, 9, 8 - n)] {
+            let name = format!("{dtype:?} k {k} m {m} n {n}, floats");
+            cases.push(product(&name, Op::MulMat, dtype, [k, m, 1, 1], [k, n, 1, 1], odd.clone()));
+        }
+        let name = format!("{dtype:?} shared heads, floats");
+        cases.push(product(&name, Op::MulMat, dtype, [2 * block, 9, 2, 1], [2 * block, 3, 4, 2], odd.clone()));
+        let (k, n) = (2 * block, 7);
+        let mut s = Setup::new();
+        let right = Fill::Given((0..k * n).map(|i| odd_magnitudes(i / k, i % k)).collect());
+        let inputs = vec![s.input(dtype, [k, 9, 1, 1], odd.clone()), s.f32([k, n, 1, 1], right)];
+        cases.push(s.case(format!("{dtype:?} odd magnitudes"), Op::MulMat, inputs));
+    }
+    // A cache with a row for every token, read by head: rows that do not follow each other.
+    let mut s = Setup::new();
+    let cache = s.input(DType::Q8_0, [3 * 64, 12, 1, 1], odd.clone());
+    let heads = Operand { shape: [64, 7, 3, 1], strides: [1, 192, 64, 0], ..cache };
+    let inputs = vec![heads, s.f32([64, 2, 6, 1], odd)];
+    cases.push(s.case("Q8_0 cache by head, floats", Op::MulMat, inputs));
+    cases
+}
+
+/// Columns of zeros, of the least numbers beside others, of the greatest, and with infinities and a NaN.
+fn odd_magnitudes(column: u32, k: u32) -> f32 {
+    let x = ((37 * column + 11 * k) % 101) as f32 / 50.0 - 1.013;
+    match (column, k) {
+        (0, _) => 0.0,
+        (1, _) => x * if k / 32 % 2 == 0 { 1e-38 } else { 1e-30 },
+        (2, _) => 1e30 * x,
+        (3, 17) => f32::INFINITY,
+        (4, 3 | 40) => {
+            if k == 3 {
+                f32::NEG_INFINITY
+            } else {
+                f32::INFINITY
+            }
+        }
+        (5, 62) => f32::NAN,
+        _ => x,
+    }
 }
 
 /// Sums of factors that F16 holds, each of them of either sign far beyond 65504, which F16 ends at.

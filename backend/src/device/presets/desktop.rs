@@ -3,7 +3,7 @@
 
 use super::{KIB, MORTON, NONE, Preset};
 use crate::device::profile::{Estimate, ImageLines, IntegerCosts};
-use crate::device::{LimitsClamp, Profile};
+use crate::device::{ByteDots, LimitsClamp, Profile};
 
 /// Products of 32-bit words, either half, at a quarter of the rate (AMD's instruction set guides of GCN and RDNA).
 const AMD_INTEGERS: IntegerCosts =
@@ -66,6 +66,7 @@ pub(super) const INTEL_XE: Preset = Preset {
         max_image_2d: Some(16384),
         max_workgroup_invocations: Some(1024),
         max_shared_memory: Some(64 * KIB),
+        byte_dots: Some(ByteDots::Accelerated),
         subgroup_size: Some(32),
         ..NONE
     },

@@ -7,7 +7,7 @@ mod mali;
 mod software;
 
 use super::profile::ImageLines;
-use super::{LimitsClamp, Products, Profile};
+use super::{ByteDots, LimitsClamp, Products, Profile};
 
 const KIB: u32 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -26,6 +26,7 @@ const NONE: LimitsClamp = LimitsClamp {
     subgroup_size: None,
     shuffle_width: None,
     matrix_units: None,
+    byte_dots: None,
     heap_bytes: None,
     products: None,
 };
@@ -87,6 +88,7 @@ const VULKAN_MINIMUM: LimitsClamp = LimitsClamp {
     max_storage_bindings: Some(4),
     shuffle_width: Some(0),
     matrix_units: Some(Vec::new()),
+    byte_dots: Some(ByteDots::None),
     ..NONE
 };
 

@@ -25,8 +25,8 @@
 //! | 4096 x 8 x 14336 | F16 | 8 x 8 | 2, 1, 64 | 256 | 50 us | 81 us | 144 us |
 //! | 4096 x 8 x 14336 | Q8_0 | 8 x 8 | 2, 1, 64 | 256 | 43 us | 85 us | 138 us |
 
-use super::schedule::{Schedule, Size, most_invocations};
-use crate::device::{AcrossTile, Limits};
+use super::schedule::{Dots, FEW_N, Kind, Schedule, Size, most_invocations};
+use crate::device::{AcrossTile, ByteDots, Limits};
 use crate::graph::DType;
 
 /// Cores of a GPU, about: one workgroup each is what a product should have at least.
@@ -60,6 +60,36 @@ const BESIDE: f64 = 1024.0;
 /// Whether 16 bytes side by side of a type's blocks are the nibbles of 32 elements, and all of their quants: see `gemm_runs.glsl`.
 pub(in super::super) fn has_runs(dtype: DType) -> bool {
     matches!(dtype, DType::Q4_0 | DType::IQ4_NL | DType::MXFP4 | DType::Q4_K | DType::IQ4_XS)
+}
+
+/// Instructions of an invocation, about, where the right factor is rounded to bytes: to round 32 k of a column, to take apart the
+/// quants of a row's 32, and to multiply them with a column.
+const ROUNDING: f64 = 170.0;
+const TAKING_APART: f64 = 30.0;
+const MULTIPLYING: f64 = 14.0;
+
+/// Rows, in quads, from which an invocation has eight of them: it rounds once for all.
+const QUADS_OF_EIGHT_ROWS: u32 = 512;
+
+/// The steps of types of which dot products of bytes are made, as `gemm_dots.glsl` reads them.
+pub(super) fn dots(dtype: DType) -> Option<Dots> {
+    match dtype {
+        DType::Q4_1 => Some(Dots { k: 32, texels: 1 }),
+        DType::Q8_0 | DType::Q4_0 | DType::IQ4_NL => Some(Dots { k: 32, texels: 2 }),
+        DType::Q4_K => Some(Dots { k: 64, texels: 3 }),
+        // Word by word.
+        DType::Q5_0 | DType::Q5_1 | DType::Q5_K | DType::Q6_K => Some(Dots { k: 32, texels: 16 }),
+        _ => None,
+    }
+}
+
+/// A product with the steps that it has: of bytes where the device has dot products of them, or other ones.
+pub(super) fn stepped(size: &Size, limits: &Limits) -> Size {
+    let asked = limits.products.dots.unwrap_or(limits.byte_dots == ByteDots::Accelerated);
+    let rounded =
+        asked && limits.byte_dots != ByteDots::None && size.n <= FEW_N && size.kind != Kind::Pair && size.b_along_k;
+    let dots = size.dots.filter(|_| rounded);
+    Size { dots, step_k: dots.map_or(size.step_k, |dots| dots.k), ..*size }
 }
 
 /// What an invocation fetches before it multiplies.
@@ -129,7 +159,11 @@ pub(super) fn by_time(size: &Size, limits: &Limits) -> Option<AcrossTile> {
     let steps = size.k.div_ceil(size.step_k).next_power_of_two();
     let mut best: Option<(f64, AcrossTile)> = None;
     let decode = is_decode(size);
-    let quads: &[u32] = if decode { &[1] } else { &[1, 2] };
+    let quads: &[u32] = match (decode, size.dots) {
+        (true, Some(_)) if size.quads_m >= QUADS_OF_EIGHT_ROWS => &[2],
+        (true, _) => &[1],
+        (false, _) => &[1, 2],
+    };
     for &quads_m in quads {
         let rows = size.quads_m.div_ceil(quads_m).next_power_of_two().min(16);
         for &columns in columns {
@@ -183,16 +217,27 @@ pub(super) fn time(size: &Size, tile: &AcrossTile, parts: u32) -> f64 {
     let steps = f64::from(size.k.div_ceil(size.step_k * lanes_k * parts));
     let quads = f64::from(size.step_k / 4);
     let texels_n = texels_of_columns(size, columns);
+    let texels_m = 4 * quads_m * size.dots.map_or(1, |dots| dots.texels);
     let texels_b = f64::from(texels_n + u32::from(size.kind.is_normed()));
-    let loads = left * f64::from(4 * quads_m) + quads * texels_b;
-    let work = per_core * (invocations / 32.0).ceil() * steps * (LOAD * loads + 4.0 * sums * quads);
+    let loads = left * f64::from(texels_m) + quads * texels_b;
+    // A core issues four instructions in a cycle.
+    let multiplying = match size.dots {
+        Some(Dots { k, .. }) => {
+            let [rows, columns] = [4 * quads_m, columns].map(f64::from);
+            let of_rows = left * rows * (TAKING_APART + MULTIPLYING * columns);
+            f64::from(k / 32) * (ROUNDING * columns + of_rows) / 4.0
+        }
+        None => 4.0 * sums * quads,
+    };
+    let work = per_core * (invocations / 32.0).ceil() * steps * (LOAD * loads + multiplying);
     let [rows, columns] = [quads_m * lanes_m, columns * lanes_n].map(f64::from);
     let k = f64::from(size.k.div_ceil(parts));
-    let [of_a, of_b] = [left * 64.0 * k * rows / f64::from(size.step_k), 4.0 * k * columns];
+    let of_step = left * 64.0 * f64::from(texels_m / (4 * quads_m));
+    let [of_a, of_b] = [of_step * k * rows / f64::from(size.step_k), 4.0 * k * columns];
     // Once where all workgroups want the same.
     let often = |bytes: f64, others: u64| if others == 1 && bytes <= OWN_CACHE { 1.0 } else { per_core };
     let bytes = (often(of_a, along_m) * of_a + often(of_b, along_n) * of_b) / BYTES;
-    let ahead = f64::from((TEXELS_AHEAD / (4 * quads_m + texels_n)).max(1));
+    let ahead = f64::from((TEXELS_AHEAD / (texels_m + texels_n)).max(1));
     let rounds = (per_core * invocations / BESIDE).ceil();
     let waits = LATENCY * (steps / ahead).ceil() * rounds;
     let adding = per_core * sums * invocations / 4.0 + ADDING * rounds;

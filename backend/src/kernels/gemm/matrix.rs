@@ -92,7 +92,7 @@ pub(super) fn by_units(size: &Size, limits: &Limits) -> Option<Schedule> {
     let band = if narrow { 1 } else { BAND_ROWS };
     let unit = Unit { factors: unit.factors, pieces, shape: [unit.m, unit.n, unit.k], subgroup: unit.subgroup };
     let stage = Some(Stage { quads_k, buffers, band, unit: Some(unit) });
-    Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, stage })
+    Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, dots: false, stage })
 }
 
 /// Parts of k that fill a GPU with workgroups of a tile of these elements.

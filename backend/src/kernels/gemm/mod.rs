@@ -1,6 +1,6 @@
-//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix` and
-//! their `*_pair`; of few columns also with what comes before it, a norm of the right factor, and two of one right factor: shaders
-//! `gemm_normed` and `gemm_twin`.
+//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_dots`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix`
+//! and their `*_pair`; of few columns also with what comes before it, a norm of the right factor, and two of one right factor: shaders
+//! `gemm_normed`, `gemm_twin` and those of dots.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
@@ -34,10 +34,12 @@ mod tests;
 pub(super) use schedule::{Schedule, Stage, Unit};
 
 use across::Fetches;
-use schedule::{Factors, Kind, Size};
+use schedule::{Dots, Factors, Kind, Size};
 
+use super::addressing::Addressing;
 use super::dispatch::{Builder, LOCAL_SIZE};
 use super::epilogue::Tail;
+use super::operand::constants;
 use super::{
     Access, Arg, Call, Dispatch, Fused, Lowered, Norm, Operand, Refusal, Scratch, SecondProduct, StorageKind, check,
     copy,
@@ -137,7 +139,8 @@ pub(super) fn normed(call: Call<'_>, fused: &Fused, factors: &[Operand]) -> Resu
             own.check_steps(arg)?;
             let twin = Product { a: (arg, shared_over_heads(own, arg, call.output)?), ..first.clone() };
             // One loop goes over both.
-            if own.dtype != call.inputs[0].dtype || twin.steps() != first.steps() {
+            let alike = twin.steps() == first.steps() && twin.dots()? == first.dots()?;
+            if own.dtype != call.inputs[0].dtype || !alike {
                 return refuse("the left factors of twins are not alike");
             }
             Some(twin.a)
@@ -250,6 +253,18 @@ impl Product {
         (true, step)
     }
 
+    /// The steps where the other side is rounded to bytes, if the texels are read as `gemm_dots.glsl` does: of
+    /// blocks in tiles, four rows are those of a tile.
+    fn dots(&self) -> Result<Option<Dots>, Refusal> {
+        let (arg, a) = &self.a;
+        let addressing = Addressing::of(&constants(0, *arg, a)?, 0);
+        let in_tiles = |at: Addressing| a.dtype.form() == Form::Block || at.is_tiled(1 - self.reduce as usize, 4);
+        let (along_k, _) = self.steps();
+        // Outer products are of gradients, which keep their bits.
+        let rounded = self.reduce == 0 && along_k;
+        Ok(across::dots(a.dtype).filter(|_| rounded && addressing.is_some_and(in_tiles)))
+    }
+
     /// What matrix units may round both sides to, if anything: products are of weights, outer products of gradients.
     fn factors(&self) -> Factors {
         let factors = if self.reduce == 0 { MatrixType::F16 } else { MatrixType::Bf16 };
@@ -278,7 +293,8 @@ fn lower(call: Call<'_>, first: Product, beside: Beside) -> Result<Lowered, Refu
     let b_along_k = first.runs_along_k();
     let quantized = first.a.1.dtype.is_quantized();
     let (quads_m, kind) = (p0.div_ceil(4), beside.kind());
-    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, halves, factors, kind, quantized };
+    let dots = first.dots()?;
+    let size = Size { quads_m, n, k, batches, a_along_k, step_k, b_along_k, dots, halves, factors, kind, quantized };
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
@@ -352,7 +368,7 @@ fn dispatch(
     sums: u32,
     fetches: Fetches,
 ) -> Result<Dispatch, Refusal> {
-    let Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, stage } = schedule;
+    let Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, dots, stage } = schedule;
     let [p0, p1, p2, p3] = builder.box_over(output);
     let invocations = schedule.invocations();
     let builder = builder
@@ -391,7 +407,8 @@ fn dispatch(
         None => {
             let sums = if lanes_k > 1 { invocations * sums } else { 1 };
             let Fetches { ahead, group_b } = fetches;
-            let builder = builder.set(AHEAD, ahead).set(GROUP_B, group_b);
+            // Dots have a step of their own.
+            let builder = if dots { builder } else { builder.set(AHEAD, ahead).set(GROUP_B, group_b) };
             builder.set(STEP_N, step_n).set(LANES_K, lanes_k).set(SUMS, sums)
         }
     };

@@ -59,7 +59,7 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 const LARGE: u64 = 1 << 24;
 
 /// Columns of a product of few sums, and quads of its rows; more of both where matrix units may not multiply.
-const FEW_N: u32 = 8;
+pub(super) const FEW_N: u32 = 8;
 const FEW_QUADS_M: u32 = 4;
 const FEW_N_WHOLE: u32 = 32;
 const FEW_QUADS_M_WHOLE: u32 = 8;
@@ -86,6 +86,9 @@ const MATRIX: &str = "gemm_matrix";
 const MATRIX_BF16: &str = "gemm_matrix_bf16";
 const MATRIX_PARTED: &str = "gemm_matrix_parted";
 
+/// The shader that multiplies bytes.
+const DOTS: &str = "gemm_dots";
+
 const fn tile(quads_m: u32, quads_n: u32, lanes_m: u32, lanes_n: u32, quads_k: u32) -> StagedTile {
     StagedTile { quads_m, quads_n, lanes_m, lanes_n, quads_k, buffers: 2 }
 }
@@ -103,6 +106,8 @@ pub(super) struct Size {
     pub step_k: u32,
     /// Whether the texels of b run along k.
     pub b_along_k: bool,
+    /// The steps where the right factor is rounded to bytes, if weights and views let it be.
+    pub dots: Option<Dots>,
     /// Quads between two that an invocation must both have.
     pub halves: Option<u32>,
     /// What matrix units may round the factors to.
@@ -173,6 +178,15 @@ impl Size {
     }
 }
 
+/// A step of a product whose right factor is rounded to bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dots {
+    /// Elements of k.
+    pub k: u32,
+    /// Texels that a row takes.
+    pub texels: u32,
+}
+
 /// How a product is spread over invocations; all of it becomes specialization constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Schedule {
@@ -192,6 +206,8 @@ pub(in super::super) struct Schedule {
     pub share: u32,
     /// Distance of an invocation's values of n: 1, or `lanes_n`.
     pub step_n: u32,
+    /// Whether the right factor is rounded to bytes, as it is read.
+    pub dots: bool,
     /// What passes through shared memory.
     pub stage: Option<Stage>,
 }
@@ -249,6 +265,7 @@ impl Schedule {
             parts: get(PARTS)?,
             share: if staged { 1 } else { get(SHARE).unwrap_or(1) },
             step_n: if staged { 1 } else { get(STEP_N)? },
+            dots: shader.starts_with(DOTS),
             stage,
         })
     }
@@ -276,10 +293,13 @@ impl Schedule {
                 (MatrixType::Bf16, true) => "gemm_matrix_bf16_pair",
             };
         }
-        match kind {
-            Kind::Normed => return "gemm_normed",
-            Kind::Twin => return "gemm_twin",
-            Kind::Single | Kind::Pair => {}
+        match (self.dots, kind) {
+            (false, Kind::Normed) => return "gemm_normed",
+            (false, Kind::Twin) => return "gemm_twin",
+            (true, Kind::Single | Kind::Pair) => return DOTS,
+            (true, Kind::Normed) => return "gemm_dots_normed",
+            (true, Kind::Twin) => return "gemm_dots_twin",
+            (false, Kind::Single | Kind::Pair) => {}
         }
         match (self.stage.is_some(), self.share > 1, pair) {
             (true, _, false) => "gemm_staged",
@@ -336,7 +356,7 @@ impl Schedule {
         let tiles = u64::from(size.quads_m) * u64::from(size.n.div_ceil(tile_n));
         let tile_m = if processor { 1 } else { Self::gpu_tile(size, lanes_m, tiles) };
         let parts = Self::parts(size, if processor { None } else { Some(tiles / u64::from(tile_m)) });
-        Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share, step_n: 1, stage: None }
+        Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share, step_n: 1, dots: false, stage: None }
     }
 
     /// Quads of m for an invocation of a GPU: two halve what it fetches of b for each sum, where enough invocations are left.
@@ -382,12 +402,14 @@ impl Schedule {
 
     /// The tile that is asked for, else the one that [`across::time`] likes best of those that fit; see [`across`](mod@across).
     fn across(size: &Size, limits: &Limits) -> Option<Self> {
+        let size = &across::stepped(size, limits);
         let asked = limits.products.across.filter(|tile| across::fits(size, tile, limits));
         let tile = asked.or_else(|| across::by_time(size, limits))?;
         let AcrossTile { quads_m, columns, lanes_m, lanes_n, lanes_k } = tile;
         let parts = across::parts(size, &tile);
         let (tile_m, tile_n) = (quads_m, columns);
-        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share: 1, step_n: 1, stage: None })
+        let dots = size.dots.is_some();
+        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share: 1, step_n: 1, dots, stage: None })
     }
 
     /// The tile that [`cost`] likes best of those that fit.
@@ -403,7 +425,7 @@ impl Schedule {
         let narrow = size.n <= BAND_ROWS * n || 4 * size.quads_m <= m;
         let stage = Some(Stage { quads_k, buffers, band: if narrow { 1 } else { BAND_ROWS }, unit: None });
         let (tile_m, tile_n) = (quads_m, 4 * quads_n);
-        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, stage })
+        Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k: 1, parts, share: 1, step_n: 1, dots: false, stage })
     }
 }
 

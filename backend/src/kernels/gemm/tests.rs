@@ -1,6 +1,6 @@
 use super::across::Fetches;
-use super::schedule::{Factors, Kind, Schedule, Size, Stage};
-use crate::device::{AcrossTile, Limits, MatrixType, MatrixUnit, ProductSchedule, Products, StagedTile};
+use super::schedule::{Dots, Factors, Kind, Schedule, Size, Stage};
+use crate::device::{AcrossTile, ByteDots, Limits, MatrixType, MatrixUnit, ProductSchedule, Products, StagedTile};
 
 const PLAIN: Size = Size {
     quads_m: 144,
@@ -10,6 +10,7 @@ const PLAIN: Size = Size {
     a_along_k: true,
     step_k: 4,
     b_along_k: true,
+    dots: None,
     halves: None,
     factors: Factors::Whole(MatrixType::F16),
     kind: Kind::Single,
@@ -185,6 +186,37 @@ fn matrix_units_by_what_factors_may_be() {
     // Halves of heads of 256 in one tile.
     let heads = Size { halves: Some(32), ..rounded(MatrixType::F16) };
     assert!(choose(heads, &both).extents()[0].is_multiple_of(256));
+}
+
+/// Steps of bytes where the device has dot products of them accelerated, or they are asked for; never for many columns.
+#[test]
+fn right_factors_become_bytes() {
+    let dots = Some(Dots { k: 32, texels: 2 });
+    let rounded = Factors::Rounded(MatrixType::F16);
+    let decode = Size { quads_m: 1024, n: 1, k: 14336, step_k: 16, dots, factors: rounded, quantized: true, ..PLAIN };
+    let gpu = |byte_dots| Limits { max_shared_memory: 48 << 10, byte_dots, ..limits(32, 32) };
+    let fast = gpu(ByteDots::Accelerated);
+    let chosen = choose(decode, &fast);
+    assert!(chosen.dots && chosen.lanes_k >= 64 && chosen.parts == 1, "{chosen:?}");
+    assert_eq!((chosen.tile_m, chosen.shader(Kind::Single)), (2, "gemm_dots"));
+    assert_eq!(choose(Size { quads_m: 128, ..decode }, &fast).tile_m, 1, "few rows: more workgroups");
+    for (size, limits) in [
+        (Size { n: 9, quads_m: 4, ..decode }, &fast),
+        (Size { kind: Kind::Pair, ..decode }, &fast),
+        (Size { b_along_k: false, ..decode }, &fast),
+        (Size { dots: None, ..decode }, &fast),
+        (decode, &gpu(ByteDots::Emulated)),
+        (decode, &gpu(ByteDots::None)),
+    ] {
+        assert!(!choose(size, limits).dots, "{size:?}");
+    }
+    let asked = |dots, byte_dots| {
+        let limits = gpu(byte_dots);
+        Limits { products: Products { dots: Some(dots), ..limits.products }, ..limits }
+    };
+    assert!(choose(decode, &asked(true, ByteDots::Emulated)).dots);
+    assert!(!choose(decode, &asked(true, ByteDots::None)).dots);
+    assert!(!choose(decode, &asked(false, ByteDots::Accelerated)).dots);
 }
 
 /// Products of few sums in a training step, and those of decoding: a workgroup for every core, in one part, with all that an

@@ -1,19 +1,29 @@
 //! What a device rounds the factors of products to.
 //!
 //! Matrix units multiply 16 bits. A device that has any may round what it multiplies weights with, and weights that are not F32; ggml's CPU
-//! does so too. Nothing in ggml's interface tells, so that the device is asked by a product.
+//! does so too. Others round what they multiply quantized weights with to bytes, where columns are few. Nothing in ggml's interface tells, so
+//! that the device is asked by products.
 
 use anyhow::{Result, bail};
-use ggml_host::{Backend, Context, Graph, Tensor, Type, Usage};
+use ggml_host::{Backend, Context, Graph, Tensor, Type, Usage, quantize};
 
 /// Extents along every axis of the product that asks: large enough for whatever a device has its units for.
 const ASKED: usize = 128;
+
+/// Columns that are few.
+const FEW: usize = 8;
+
+/// Greatest error of a term by bytes: half a step of a 127th of the greatest magnitude, 1 at most, times a weight of as much; in both, some
+/// roundings of scales.
+const BYTES: f64 = (1.0 + 1.0 / 1024.0) / 254.0;
 
 /// What some products of a device round their factors to, by op.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rounding {
     mul_mat: Option<Factors>,
     out_prod: Option<Factors>,
+    /// Whether MUL_MAT rounds up to [`FEW`] columns to bytes where the weights are quantized.
+    bytes: bool,
 }
 
 /// What a factor is rounded to.
@@ -38,7 +48,8 @@ pub struct Added {
 impl Rounding {
     /// Asks a device.
     pub fn of(device: &Backend) -> Result<Rounding> {
-        Ok(Rounding { mul_mat: ask(device, Context::mul_mat)?, out_prod: ask(device, Context::out_prod)? })
+        let [mul_mat, out_prod] = [ask(device, Context::mul_mat)?, ask(device, Context::out_prod)?];
+        Ok(Rounding { mul_mat, out_prod, bytes: ask_for_bytes(device)? })
     }
 
     /// What it adds to the error of a node: nothing but to products, and not to those of two F32, and to attention of any types.
@@ -51,7 +62,11 @@ impl Rounding {
             _ => None,
         };
         let sources = node.sources();
+        let few = sources.get(1).is_some_and(|columns| columns.extents()[1] <= FEW);
         match (factors, sources.first().map(Tensor::dtype)) {
+            (_, Some(weights)) if self.bytes && node.op() == "MUL_MAT" && weights.is_quantized() && few => {
+                Added { relative: 0.0, absolute: BYTES }
+            }
             (Some(Factors { dtype, relative, absolute }), Some(weights))
                 if weights != Type::F32 || node.op() == "FLASH_ATTN_EXT" =>
             {
@@ -77,9 +92,10 @@ impl std::fmt::Display for Rounding {
         let name = |factors: Option<Factors>| factors.map_or("none".to_owned(), |f| f.dtype.to_string());
         write!(
             f,
-            "factors of weights are rounded to: {} (MUL_MAT), {} (OUT_PROD)",
+            "factors of weights are rounded to: {} (MUL_MAT), {} (OUT_PROD){}",
             name(self.mul_mat),
-            name(self.out_prod)
+            name(self.out_prod),
+            if self.bytes { ", of quantized ones and few columns to bytes" } else { "" }
         )
     }
 }
@@ -125,6 +141,30 @@ fn ask(device: &Backend, op: for<'c> fn(&'c Context, Tensor<'c>, Tensor<'c>) -> 
     }
 }
 
+/// Multiplies quantized ones with a column of which every 32 numbers are a 1 and others that are less than half a 127th of it.
+fn ask_for_bytes(device: &Backend) -> Result<bool> {
+    let (data, work) = (Context::new(8, 0), Context::new(8, 8));
+    let ones = data.tensor(Type::Q8_0, &[ASKED, ASKED]);
+    let column = data.tensor(Type::F32, &[ASKED, 1]);
+    let product = work.mul_mat(ones, column);
+    if !device.device().supports(product) {
+        return Ok(false);
+    }
+    let mut graph = Graph::new(&work, 8);
+    graph.expand(product.mark_output());
+    data.allocate(device.device(), Usage::Any, "inputs")?;
+    work.allocate(device.device(), Usage::Compute, "results")?;
+    const LESS: f32 = 1.0 / 512.0;
+    ones.set_bytes(0, &quantize(Type::Q8_0, ASKED, &[1.0; ASKED * ASKED])?)?;
+    let numbers: Vec<f32> = (0..ASKED).map(|k| if k % 32 == 0 { 1.0 } else { LESS }).collect();
+    column.set_f32(&numbers)?;
+    device.compute(&graph)?;
+    let blocks = (ASKED / 32) as f32;
+    // Half of what the others add.
+    let between = blocks * (1.0 + 31.0 / 2.0 * LESS);
+    Ok(product.get_f32()?.iter().all(|&sum| sum < between))
+}
+
 /// Greatest relative error of numbers with so many bits behind the point, given what became of [`above_one`]: half a step where it
 /// went to the nearest, a step where it was cut.
 fn relative(found: f32, bits: i32) -> Result<f64> {
@@ -150,7 +190,7 @@ mod tests {
     #[test]
     fn products_of_weights_alone_are_rounded() {
         let brain = Factors { dtype: Type::BF16, relative: 0.5f64.powi(8), absolute: 0.0 };
-        let rounding = Rounding { mul_mat: None, out_prod: Some(brain) };
+        let rounding = Rounding { mul_mat: None, out_prod: Some(brain), bytes: false };
         let context = Context::new(16, 0);
         let of = |weights| {
             let [a, b] = [weights, Type::F32].map(|dtype| context.tensor(dtype, &[32, 4]));
@@ -161,5 +201,9 @@ mod tests {
         assert_eq!(rounding.of_node(outer).relative, 257.0f64.powi(2) / 65536.0 - 1.0);
         assert_eq!(rounding.of_node(of(Type::BF16).1).relative, 0.5f64.powi(8));
         assert_eq!(rounding.of_node(of(Type::F32).1), Added::default());
+        let bytes = Rounding { bytes: true, ..rounding };
+        assert_eq!(bytes.of_node(product).absolute, BYTES);
+        assert_eq!(bytes.of_node(outer), rounding.of_node(outer));
+        assert_eq!(bytes.of_node(of(Type::F16).0), Added::default());
     }
 }

@@ -3,27 +3,36 @@
 // along, rescaled when the greatest score rises.
 //
 // Rows are pairs (query, head) whose heads share keys and values, the head innermost. Four rows are one vec4: each
-// invocation scores some keys for its four rows, and sums some quads of the values for them. With PARTS above 0 a workgroup
-// takes one part of the keys, and leaves its sums and, behind them, greatest score and sum of weights to attention_join.
+// invocation scores some keys for its four rows, and sums some quads of the values for them. Teams of such invocations take tiles
+// in turns; what each has summed is joined in shared memory, in a fixed order. With PARTS above 0 a workgroup takes one part of
+// the keys, and leaves its sums and, behind them, greatest score and sum of weights to attention_join.
+//
+// With SINKS, which MASK comes with and parts do not, each head has the logit (S) of one more key without a value: the first team's.
+//
+// What a mask says of a tile is asked while the one before it is at work: tiles that nobody sees are skipped, and no key waits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x_id = 0) in;
 
-// Invocations that share four rows, and fours of rows in a workgroup.
+// Invocations of a team that share four rows, and fours of rows in a workgroup.
 layout(constant_id = 3) const uint LANES = 32u;
 layout(constant_id = 4) const uint FOURS = 1u;
 // Keys of an invocation in a tile, and quads of a value's row: LANES apart.
 layout(constant_id = 5) const uint KEYS = 2u;
 layout(constant_id = 6) const uint SLOTS = 1u;
-// Parts of the keys along z of the workgroups, above the batches, and tiles of a part; 0 parts for the whole of them.
+// Parts of the keys along z of the workgroups, above the batches, and tiles of each team in a part; 0 parts for the whole of them.
 layout(constant_id = 7) const uint PARTS = 0u;
 layout(constant_id = 8) const uint TILES = 1u;
 // Heads of a workgroup's rows.
 layout(constant_id = 9) const uint HEADS = 1u;
 // Quads of a key, and values, that an invocation fetches before it uses the first of them; it divides LANES.
 layout(constant_id = 10) const uint AHEAD = 1u;
+// Teams of a workgroup: each has all of its rows and tiles of its own.
+layout(constant_id = 11) const uint TEAMS = 1u;
+// Whether the first values of a tile are fetched with its keys, before their weights are known; not those in blocks.
+layout(constant_id = 12) const uint EARLY = 0u;
 
 // Factor on q k: divided by the cap where there is one.
 layout(constant_id = 16) const float SCALE = 1.0;
@@ -58,19 +67,27 @@ layout(constant_id = 20) const uint FIRST_HEAD = 0u;
 #define SLOT 3
 #define ACCESS READ
 #include "operand.glsl"
+#endif
 
-#define OPERAND D
+#ifdef SINKS
+#define OPERAND S
 #define SLOT 4
-#define ACCESS WRITE
+#define ACCESS READ
 #define DTYPE DTYPE_F32
 #include "operand.glsl"
+
+#define OPERAND D
+#define SLOT 5
+#elif defined(MASK)
+#define OPERAND D
+#define SLOT 4
 #else
 #define OPERAND D
 #define SLOT 3
+#endif
 #define ACCESS WRITE
 #define DTYPE DTYPE_F32
 #include "operand.glsl"
-#endif
 
 #include "attention_logs.glsl"
 #include "attention_slope.glsl"
@@ -84,8 +101,13 @@ const float HIDDEN = -3.4028235e38;
 
 // Rows of queries; weights of a tile's keys for four of them; the greatest scores of each invocation.
 shared vec4 queries[FOURS * 4u * ((Q_n0 + 3u) / 4u)];
-shared vec4 weights[FOURS * KEYS * LANES];
+shared vec4 weights[gl_WorkGroupSize.x * KEYS];
 shared vec4 tops[gl_WorkGroupSize.x];
+// Behind the first key of the last tile of which one of four rows sees a key, for each team.
+shared uint seen[TEAMS * FOURS];
+// Sums of weights and of weighted values that teams join.
+shared vec4 totals[TEAMS * FOURS];
+shared vec4 team_sums[TEAMS > 1u ? gl_WorkGroupSize.x * 4u * SLOTS : 1u];
 
 // First of the four rows of this invocation, and first head of the workgroup.
 uint first_row;
@@ -107,41 +129,34 @@ bool all_hidden(vec4 v) {
     return all(lessThanEqual(v, vec4(HIDDEN)));
 }
 
+// What the mask says of a key to the four rows; to rows that are outside it may say anything.
+vec4 key_masks(uint key, uint end, uint batch) {
+    vec4 masks = vec4(0.0);
 #ifdef MASK
-// What the mask says of a key to one of the rows.
-float key_mask(uint key, uint r, uint batch) {
-    return M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3);
-}
-#endif
-
-// What is added to the scores of a key, HIDDEN where a row does not see it.
-vec4 key_bias(uint key, uint end, uint batch, vec4 slopes) {
-    vec4 bias = vec4(HIDDEN);
-    bvec4 inside = bvec4(row_inside(0u), row_inside(1u), row_inside(2u), row_inside(3u));
-    // Queries count up with rows: with the first row all of them are outside.
-    if (key >= end || !inside.x) {
-        return bias;
-    }
-#ifdef MASK
+    key = min(key, end - 1u);
     // Four rows of one query: the mask is asked once.
     if (M_n2 == 1u && (HEADS % 4u == 0u || Q_n1 == 1u)) {
-        return mix(bias, max(slopes * key_mask(key, 0u, batch), bias), inside);
+        return vec4(M_load(key, min(row_query(0u), Q_n1 - 1u), 0u, batch % M_n3));
     }
     // Rolled, as all but the innermost loops are: some compilers pay dearly for every access they see.
     [[dont_unroll]] for (uint r = 0u; r < 4u; r++) {
-        if (inside[r]) {
-            bias[r] = max(slopes[r] * key_mask(key, r, batch), HIDDEN);
+        if (row_inside(r)) {
+            masks[r] = M_load(key, row_query(r), row_head(r) % M_n2, batch % M_n3);
         }
     }
-    return bias;
-#else
-    return mix(bias, vec4(0.0), inside);
 #endif
+    return masks;
 }
 
-void load_queries(uint four, uint lane, uint batch) {
+// What is added to the scores of a key, HIDDEN where a row does not see it.
+vec4 key_bias(vec4 masks, uint key, uint end, vec4 slopes) {
+    bvec4 inside = bvec4(row_inside(0u), row_inside(1u), row_inside(2u), row_inside(3u));
+    return mix(vec4(HIDDEN), max(slopes * masks, HIDDEN), key < end ? inside : bvec4(false));
+}
+
+void load_queries(uint four, uint lane, uint lanes, uint batch) {
     const uint quads = (Q_n0 + 3u) / 4u;
-    for (uint i = lane; i < 4u * quads; i += LANES) {
+    for (uint i = lane; i < 4u * quads; i += lanes) {
         uint c = i % quads;
         uint r = i / quads;
         vec4 row = vec4(0.0);
@@ -152,9 +167,20 @@ void load_queries(uint four, uint lane, uint batch) {
     }
 }
 
+// Fetches AHEAD values from a key on.
+#define FETCH_VALUES(values, key0) \
+    [[unroll]] for (uint u = 0u; u < AHEAD; u++) { \
+        uint key = min((key0) + u, end - 1u); \
+        [[unroll]] for (uint s = 0u; s < SLOTS; s++) { \
+            values[u * SLOTS + s] = V_load4(min(lane + s * LANES, quads_v - 1u), key, head_v, batch_v); \
+        } \
+    }
+
 void main() {
     uint lane = gl_LocalInvocationID.x % LANES;
-    uint four = gl_LocalInvocationID.x / LANES;
+    uint four = gl_LocalInvocationID.x / LANES % FOURS;
+    uint team = gl_LocalInvocationID.x / (LANES * FOURS);
+    uint own = team * FOURS + four;
     first_head = gl_WorkGroupID.y * HEADS;
     uint batch = PARTS > 0u ? gl_WorkGroupID.z % Q_n3 : gl_WorkGroupID.z;
     uint part = PARTS > 0u ? gl_WorkGroupID.z / Q_n3 : 0u;
@@ -168,11 +194,9 @@ void main() {
         slopes[r] = slope(FIRST_HEAD + row_head(r));
     }
 #endif
-    if (inside) {
-        load_queries(four, lane, batch);
-    }
 
     const uint tile = KEYS * LANES;
+    const uint stride = TEAMS * tile;
     const uint quads_k = (Q_n0 + 3u) / 4u;
     const uint quads_v = (V_n0 + 3u) / 4u;
     uint head_k = first_head / (Q_n2 / K_n2);
@@ -186,21 +210,49 @@ void main() {
     [[unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
         sums[i] = vec4(0.0);
     }
+#ifdef SINKS
+    [[unroll]] for (uint r = 0u; r < 4u; r++) {
+        if (team == 0u && row_inside(r)) {
+            greatest[r] = S_load(row_head(r), 0u, 0u, 0u);
+            total[r] = 1.0;
+        }
+    }
+#endif
+
+    uint begin = part * TILES * stride;
+    uint end = inside ? min(begin + TILES * stride, K_n1) : 0u;
+    vec4 bias[KEYS];
+    if (begin < end) {
+        vec4 of_tile = vec4(HIDDEN);
+        [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+            uint key = begin + team * tile + t * LANES + lane;
+            bias[t] = key_bias(key_masks(key, end, batch), key, end, slopes);
+            of_tile = max(of_tile, bias[t]);
+        }
+        load_queries(four, team * LANES + lane, TEAMS * LANES, batch);
+        if (!all_hidden(of_tile)) {
+            seen[own] = begin + 1u;
+        }
+    }
     barrier();
 
-    uint begin = part * TILES * tile;
-    uint end = inside ? min(begin + TILES * tile, K_n1) : 0u;
-    for (uint first = begin; first < end; first += tile) {
-        vec4 score[KEYS];
-        vec4 bias[KEYS];
-        vec4 seen = vec4(HIDDEN);
-        [[unroll]] for (uint t = 0u; t < KEYS; t++) {
-            score[t] = vec4(0.0);
-            bias[t] = key_bias(first + t * LANES + lane, end, batch, slopes);
-            seen = max(seen, bias[t]);
-        }
+    for (uint start = begin; start < end; start += stride) {
+        uint first = start + team * tile;
         // Keys that nobody sees may hold anything, and are not read but by neighbours of keys that somebody sees.
-        if (!all_hidden(seen)) {
+        bool sees = seen[own] == start + 1u;
+        vec4 masks[KEYS];
+        vec4 score[KEYS];
+        [[unroll]] for (uint t = 0u; t < KEYS; t++) {
+            masks[t] = key_masks(first + stride + t * LANES + lane, end, batch);
+            score[t] = vec4(0.0);
+        }
+        vec4 values[AHEAD * SLOTS];
+        if (sees) {
+#ifndef BLOCKS
+            if (EARLY > 0u) {
+                FETCH_VALUES(values, first)
+            }
+#endif
             for (uint c0 = 0u; c0 < quads_k; c0 += AHEAD) {
                 vec4 open[AHEAD * KEYS];
                 [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
@@ -239,7 +291,7 @@ void main() {
         barrier();
         vec4 next = greatest;
         for (uint i = 0u; i < LANES; i++) {
-            next = max(next, tops[four * LANES + i]);
+            next = max(next, tops[own * LANES + i]);
         }
         vec4 shrink = exp(greatest - next);
         greatest = next;
@@ -247,70 +299,106 @@ void main() {
         [[unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
             sums[i] *= shrink[i % 4u];
         }
+        vec4 of_tile = vec4(HIDDEN);
         [[unroll]] for (uint t = 0u; t < KEYS; t++) {
             vec4 w = mix(exp(score[t] - next), vec4(0.0), lessThanEqual(score[t], vec4(HIDDEN)));
-            weights[(four * KEYS + t) * LANES + lane] = w;
+            weights[own * tile + t * LANES + lane] = w;
+            bias[t] = key_bias(masks[t], first + stride + t * LANES + lane, end, slopes);
+            of_tile = max(of_tile, bias[t]);
+        }
+        if (!all_hidden(of_tile)) {
+            seen[own] = start + stride + 1u;
         }
         barrier();
 
-        uint count = min(tile, end - first);
-        for (uint key0 = 0u; key0 < count; key0 += AHEAD) {
+        uint count = sees ? min(tile, end - first) : 0u;
+        for (uint key0 = 0u; key0 < tile; key0 += AHEAD) {
+            if (key0 >= count) {
+                break;
+            }
             vec4 w[AHEAD];
             vec4 any_of = vec4(0.0);
             [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
-                w[u] = weights[four * tile + key0 + u];
+                w[u] = weights[own * tile + key0 + u];
                 any_of += w[u];
             }
             if (all(equal(any_of, vec4(0.0)))) {
                 continue;
             }
-            vec4 open[AHEAD * SLOTS];
-            [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
-                uint key = min(first + key0 + u, end - 1u);
-                [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
-                    open[u * SLOTS + s] = V_load4(min(lane + s * LANES, quads_v - 1u), key, head_v, batch_v);
-                }
+#ifndef BLOCKS
+            if (EARLY == 0u || key0 > 0u)
+#endif
+            {
+                FETCH_VALUES(values, first + key0)
             }
             [[unroll]] for (uint u = 0u; u < AHEAD; u++) {
-                // Values of keys that nobody sees may be anything.
-                if (AHEAD > 1u && all(equal(w[u], vec4(0.0)))) {
+                // Values of keys that nobody sees may be anything. Few rows have more branches to lose than sums to save.
+                bool matters = AHEAD == 1u || any(notEqual(w[u], vec4(0.0)));
+                if (EARLY == 0u && !matters) {
                     continue;
                 }
                 total += w[u];
                 [[unroll]] for (uint s = 0u; s < SLOTS; s++) {
+                    vec4 v = EARLY == 0u ? values[u * SLOTS + s] : mix(vec4(0.0), values[u * SLOTS + s], bvec4(matters));
                     [[unroll]] for (uint r = 0u; r < 4u; r++) {
-                        sums[4u * s + r] += w[u][r] * open[u * SLOTS + s];
+                        sums[4u * s + r] += w[u][r] * v;
                     }
                 }
             }
         }
     }
 
-    vec4 factor = PARTS > 0u ? vec4(1.0) : mix(vec4(0.0), 1.0 / total, greaterThan(total, vec4(0.0)));
-    // Rows that are outside have zeros.
-    [[dont_unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
-        vec4 y = sums[0];
-        [[unroll]] for (uint j = 1u; j < 4u * SLOTS; j++) {
-            y = i == j ? sums[j] : y;
+    if (TEAMS > 1u) {
+        tops[gl_LocalInvocationID.x] = greatest;
+        if (lane == 0u) {
+            totals[own] = total;
         }
+        [[unroll]] for (uint i = 0u; i < 4u * SLOTS; i++) {
+            team_sums[i * gl_WorkGroupSize.x + gl_LocalInvocationID.x] = sums[i];
+        }
+        barrier();
+    }
+    // Rows that are outside have zeros.
+    [[dont_unroll]] for (uint i = team; i < 4u * SLOTS; i += TEAMS) {
+        uint r = i % 4u;
+        float row_top = greatest[r];
+        float row_total = total[r];
+        vec4 y = sums[0];
+        if (TEAMS > 1u) {
+            for (uint t = 0u; t < TEAMS; t++) {
+                row_top = max(row_top, tops[(t * FOURS + four) * LANES][r]);
+            }
+            row_total = 0.0;
+            y = vec4(0.0);
+            for (uint t = 0u; t < TEAMS; t++) {
+                uint other = t * FOURS + four;
+                float shrink = exp(tops[other * LANES][r] - row_top);
+                row_total += shrink * totals[other][r];
+                y += shrink * team_sums[i * gl_WorkGroupSize.x + other * LANES + lane];
+            }
+        } else {
+            [[unroll]] for (uint j = 1u; j < 4u * SLOTS; j++) {
+                y = i == j ? sums[j] : y;
+            }
+        }
+        float factor = PARTS > 0u ? 1.0 : (row_total > 0.0 ? 1.0 / row_total : 0.0);
         uint c = lane + i / 4u * LANES;
         bool summed = PARTS == 0u || c < quads_v;
-        bool is_log = LOGS && holds_log(c, row_head(i % 4u), Q_n2, quads_v);
-        if (summed && !is_log && D_covers(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z)) {
-            D_store4(c, row_head(i % 4u), row_query(i % 4u), gl_WorkGroupID.z, factor[i % 4u] * y);
+        bool is_log = LOGS && holds_log(c, row_head(r), Q_n2, quads_v);
+        if (summed && !is_log && D_covers(c, row_head(r), row_query(r), gl_WorkGroupID.z)) {
+            D_store4(c, row_head(r), row_query(r), gl_WorkGroupID.z, factor * y);
         }
-    }
-    for (uint r = lane; LOGS && r < 4u; r += LANES) {
-        uint c = log_quad(row_head(r), quads_v);
-        uint head = log_head(row_head(r), Q_n2, quads_v);
-        if (row_head(r) < Q_n2 && D_covers(c, head, row_query(r), gl_WorkGroupID.z)) {
-            float log_total = total[r] > 0.0 ? greatest[r] + log(total[r]) : 0.0;
-            D_store4(c, head, row_query(r), gl_WorkGroupID.z, vec4(log_total, 0.0, 0.0, 0.0));
+        if (lane > 0u || i >= 4u) {
+            continue;
         }
-    }
-    for (uint r = lane; PARTS > 0u && r < 4u; r += LANES) {
-        if (D_covers(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z)) {
-            D_store4(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z, vec4(greatest[r], total[r], 0.0, 0.0));
+        uint log_c = log_quad(row_head(r), quads_v);
+        uint behind = log_head(row_head(r), Q_n2, quads_v);
+        if (LOGS && row_head(r) < Q_n2 && D_covers(log_c, behind, row_query(r), gl_WorkGroupID.z)) {
+            float log_total = row_total > 0.0 ? row_top + log(row_total) : 0.0;
+            D_store4(log_c, behind, row_query(r), gl_WorkGroupID.z, vec4(log_total, 0.0, 0.0, 0.0));
+        }
+        if (PARTS > 0u && D_covers(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z)) {
+            D_store4(quads_v, row_head(r), row_query(r), gl_WorkGroupID.z, vec4(row_top, row_total, 0.0, 0.0));
         }
     }
 }

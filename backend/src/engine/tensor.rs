@@ -91,6 +91,10 @@ impl Tensor {
 
     pub(super) fn read_part(&self, gpu: &Arc<Gpu>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
         let start = self.checked(offset, bytes.len())?;
+        let row_bytes = self.home().width as usize * TEXEL_BYTES as usize;
+        if self.home().is_linear() && [start, bytes.len()].iter().all(|n| n.is_multiple_of(row_bytes)) {
+            return Ok(gpu.download_rows(self.storage(), (start / row_bytes) as u32, bytes)?);
+        }
         if self.read_by_device(gpu, offset, bytes)? {
             return Ok(());
         }

@@ -1,17 +1,20 @@
 //! FLASH_ATTN_EXT: attention in one sweep over the keys, shaders `attention`, `attention_masked`, the same by matrix units as
-//! `attention_matrix*`, `attention_join` and `attention_join_sinks`.
+//! `attention_matrix*`, with sinks `attention_masked_sinks`, `attention_join` and `attention_join_sinks`.
 //!
 //! A row is a pair (query, head). Heads that share keys and values are rows of one workgroup, so that a key is read once for all
 //! of them: with one query these are all the rows there are. An invocation works for four rows; `lanes` of them share the keys
 //! of a tile, then the quads of a value. No more than a tile's weights exist at a time, in shared memory.
 //!
-//! Few rows leave a GPU idle: the keys are then cut into parts, whose sums a second dispatch joins in a fixed order. It also takes
-//! the sinks, which are logits like any other.
+//! Few rows are waiting rather than work: an invocation waits for keys, then for values, tile after tile. A workgroup of a GPU then has several
+//! teams, which take tiles in turns and join what they have summed in shared memory, in a fixed order. Where waits in a row still take longer
+//! than another dispatch, the keys are cut into parts, whose sums that dispatch joins, in a fixed order too.
+//!
+//! Sinks are logits like any other: the sweep begins with them where it has all keys, else the dispatch that joins takes them.
 //!
 //! Rows enough go to matrix units, where a device has them ([`Units`]).
 
 use super::attention_units::{Pass, Units};
-use super::dispatch::{Builder, PROCESSOR_SUBGROUP, is_processor};
+use super::dispatch::{Builder, PROCESSOR_SUBGROUP, is_processor, most_operands};
 use super::{Access, Arg, Call, Dispatch, Lowered, Operand, Refusal, Scratch, gemm};
 use crate::device::Limits;
 use crate::graph::{FlashAttn, Form};
@@ -24,6 +27,8 @@ const PARTS: u32 = 7;
 const TILES: u32 = 8;
 const HEADS: u32 = 9;
 const AHEAD: u32 = 10;
+const TEAMS: u32 = 11;
+const EARLY: u32 = 12;
 const SCALE: u32 = 16;
 const SOFTCAP: u32 = 17;
 const SLOPE_STEP: u32 = 18;
@@ -32,8 +37,12 @@ const SLOPE_HEADS: u32 = 19;
 const FIRST_HEAD: u32 = 20;
 const JOINED_PARTS: u32 = 16;
 
-/// Most invocations of a workgroup.
+/// Most invocations of a workgroup, and of one of teams.
 const GROUP: u32 = 128;
+const TEAMS_GROUP: u32 = 256;
+
+/// Least lanes of a team: sums are rescaled with every tile.
+const TEAM_LANES: u32 = 8;
 
 /// Quads of a value's row that an invocation sums, where there are invocations enough.
 const FEW_SLOTS: u32 = 4;
@@ -41,12 +50,17 @@ const FEW_SLOTS: u32 = 4;
 /// Invocations that fill a GPU.
 const GPU_INVOCATIONS: u64 = 32 << 10;
 
-/// Rows of a workgroup that are few: one query's, as when a text is continued. Their tiles are short, since the values of a tile are
-/// waited for one by one.
+/// Rows of a workgroup that are few: one query's, as when a text is continued. Their tiles are short and taken by teams.
 const FEW_ROWS: u64 = 16;
 
 /// Quads of keys, and of values, that an invocation of a GPU has on their way: loads that nothing else hides.
 const QUADS_AHEAD: u32 = 8;
+
+/// The same of few rows, whose values are fetched along with the keys: of texels, for what is decoded takes a driver long to compile so often.
+const FEW_QUADS_AHEAD: u32 = 16;
+
+/// Waits for memory, one after the other, that take as long as one more dispatch does: 0.8 us each, and 4 us.
+const DISPATCH_WAITS: u32 = 5;
 
 /// Most parts, and most bytes of all their sums.
 const MOST_PARTS: u32 = 64;
@@ -54,6 +68,9 @@ const MOST_PART_BYTES: u64 = 16 << 20;
 
 /// Fewest rows that matrix units are given unasked: half of a workgroup's.
 const LEAST_ROWS: u64 = 32;
+
+/// Operands of a masked sweep with sinks.
+const SINKS_OPERANDS: usize = 6;
 
 /// Bytes of four rows' values, as shared memory holds them.
 const FOUR_BYTES: u64 = 16;
@@ -71,8 +88,6 @@ struct Size {
     queries: u32,
     groups: u32,
     batches: u32,
-    /// Whether there must be a second dispatch.
-    joined: bool,
 }
 
 /// How it is spread over invocations.
@@ -81,64 +96,126 @@ struct Schedule {
     by: By,
     /// 0 for no second dispatch.
     parts: u32,
+    /// Tiles of a part, those that teams take side by side counted once.
     tiles: u32,
 }
 
 /// What sums products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    Invocations { lanes: u32, fours: u32, keys: u32, slots: u32, ahead: u32 },
+    Invocations(Lanes),
     Units(Units),
 }
 
-impl By {
-    fn choose(size: Size, limits: &Limits) -> Result<Self, Refusal> {
+/// How invocations share rows, keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lanes {
+    /// Invocations of a team that share four rows, and fours of rows.
+    lanes: u32,
+    fours: u32,
+    teams: u32,
+    /// Keys of an invocation in a tile, and quads of its values.
+    keys: u32,
+    slots: u32,
+    /// Quads fetched at a time, and whether the first of the values are fetched with the keys.
+    ahead: u32,
+    early: bool,
+}
+
+impl Lanes {
+    fn choose(size: Size, kv: [&Operand; 2], limits: &Limits) -> Result<Self, Refusal> {
         let processor = is_processor(limits);
-        let most = GROUP.min(limits.largest_group()).max(1);
-        let most = 1 << most.ilog2();
-        let (least, keys) =
-            if processor { (PROCESSOR_SUBGROUP, 1) } else { (32, if size.rows() <= FEW_ROWS { 1 } else { 2 }) };
+        let few = !processor && size.rows() <= FEW_ROWS;
+        let group = |most: u32| 1 << most.min(limits.largest_group()).max(1).ilog2();
+        let most: u32 = group(GROUP);
+        let least = match (processor, few) {
+            (true, _) => PROCESSOR_SUBGROUP,
+            (false, true) => size.quads_v.next_power_of_two().clamp(TEAM_LANES, 32),
+            (false, false) => 32,
+        };
         let lanes = size.quads_v.div_ceil(FEW_SLOTS).next_power_of_two().max(least).min(most);
-        let wanted = if processor { 1 } else { size.rows().div_ceil(4).min((most / lanes).into()) };
-        // Queries, a tile's weights, and one value of each invocation.
-        let of_four = FOUR_BYTES * (4 * u64::from(size.quads_k) + u64::from(lanes * keys) + u64::from(lanes));
-        let fours = wanted.min(u64::from(limits.max_shared_memory) / of_four) as u32;
-        if fours == 0 {
-            let rule = format!("four rows take {of_four} bytes of shared memory, of {}", limits.max_shared_memory);
+        let keys = if processor || few { 1 } else { 2 };
+        let slots = size.quads_v.div_ceil(lanes);
+        let texels = kv.iter().all(|operand| operand.dtype.form() == Form::Texel);
+        let early = few && texels;
+        let quads = if early { FEW_QUADS_AHEAD } else { QUADS_AHEAD };
+        let ahead = if processor { 1 } else { 1 << (quads / slots.max(keys)).clamp(1, lanes).ilog2() };
+        let one = Self { lanes, fours: 1, teams: 1, keys, slots, ahead, early };
+        let fits = |lanes: &Self| lanes.shared_bytes(size) <= limits.max_shared_memory.into();
+        if !fits(&one) {
+            let rule = format!(
+                "four rows take {} bytes of shared memory, of {}",
+                one.shared_bytes(size),
+                limits.max_shared_memory
+            );
             return Err(Refusal(format!("{}: {rule}", Arg::Input(0))));
         }
-        let slots = size.quads_v.div_ceil(lanes);
-        let ahead = if processor { 1 } else { 1 << (QUADS_AHEAD / slots.max(keys)).clamp(1, lanes).ilog2() };
-        Ok(Self::Invocations { lanes, fours, keys, slots, ahead })
+        let wanted = if processor { 1 } else { size.rows().div_ceil(4).min((most / lanes).into()) as u32 };
+        let fours = (1..=wanted).rev().map(|fours| Self { fours, ..one }).find(fits).unwrap_or(one);
+        if !few {
+            return Ok(fours);
+        }
+        let room = group(TEAMS_GROUP) / fours.invocations();
+        let wanted = room.min(size.keys.div_ceil(fours.tile()).next_power_of_two()).max(1);
+        let teams = (0..=wanted.ilog2()).rev().map(|log| Self { teams: 1 << log, ..fours }).find(fits);
+        Ok(teams.unwrap_or(fours))
     }
 
+    /// Keys of a team's tile.
+    fn tile(&self) -> u32 {
+        self.lanes * self.keys
+    }
+
+    fn invocations(&self) -> u32 {
+        self.lanes * self.fours * self.teams
+    }
+
+    /// Queries; the weights and greatest scores of each invocation; what teams saw and have to join.
+    fn shared_bytes(&self, size: Size) -> u64 {
+        let of_team = if self.teams > 1 { 4 * u64::from(self.slots) } else { 0 };
+        let of_invocation = u64::from(self.keys) + 1 + of_team;
+        let (fours, teams) = (u64::from(self.fours), u64::from(self.teams));
+        let texels = 4 * fours * u64::from(size.quads_k) + u64::from(self.invocations()) * of_invocation;
+        FOUR_BYTES * (texels + fours * teams + 1) + 4 * fours * teams
+    }
+
+    /// Waits for memory, one after the other, of a tile.
+    fn waits(&self, size: Size) -> u32 {
+        let [of_keys, of_values] = [size.quads_k, self.tile()].map(|n| n.div_ceil(self.ahead));
+        of_keys + of_values - u32::from(self.early)
+    }
+}
+
+impl By {
     /// Rows of a workgroup.
     fn rows(&self) -> u32 {
         match self {
-            Self::Invocations { fours, .. } => 4 * fours,
+            Self::Invocations(lanes) => 4 * lanes.fours,
             Self::Units(units) => units.own(),
         }
     }
 
-    /// Keys of a tile.
-    fn tile(&self) -> u32 {
+    /// Keys of a tile of each team.
+    fn tiles(&self) -> u32 {
         match self {
-            Self::Invocations { lanes, keys, .. } => lanes * keys,
+            Self::Invocations(lanes) => lanes.tile() * lanes.teams,
             Self::Units(units) => units.others(),
         }
     }
 
     fn invocations(&self) -> u32 {
         match self {
-            Self::Invocations { lanes, fours, .. } => lanes * fours,
+            Self::Invocations(lanes) => lanes.invocations(),
             Self::Units(units) => units.invocations(),
         }
     }
 
-    fn shader(&self, mask: bool) -> &'static str {
+    /// Of a sweep that begins with the sinks, or leaves them to another dispatch.
+    fn shader(&self, mask: bool, sinks: bool) -> &'static str {
         match (self, mask) {
-            (Self::Invocations { .. }, false) => "attention",
-            (Self::Invocations { .. }, true) => "attention_masked",
+            (Self::Invocations(_), false) => "attention",
+            (Self::Invocations(_), true) if sinks => "attention_masked_sinks",
+            (Self::Invocations(_), true) => "attention_masked",
             (Self::Units(_), false) => "attention_matrix",
             (Self::Units(_), true) => "attention_matrix_masked",
         }
@@ -160,22 +237,33 @@ impl Size {
     }
 }
 
+/// Whether a sweep over all keys takes the sinks itself: beside a mask, and with no blocks to decode.
+fn begins_with_sinks(by: By, attention: &FlashAttn, kv: [&Operand; 2], limits: &Limits) -> bool {
+    let plain = kv.iter().all(|operand| operand.dtype.form() != Form::Block);
+    let bound = most_operands(limits) >= SINKS_OPERANDS;
+    attention.sinks && attention.mask && plain && bound && matches!(by, By::Invocations(_))
+}
+
 impl Schedule {
-    fn choose(size: Size, kv: [&Operand; 2], limits: &Limits) -> Result<Self, Refusal> {
+    fn choose(size: Size, attention: &FlashAttn, kv: [&Operand; 2], limits: &Limits) -> Result<Self, Refusal> {
         let by = match size.units(kv, limits) {
             Some(units) => By::Units(units),
-            None => By::choose(size, limits)?,
+            None => By::Invocations(Lanes::choose(size, kv, limits)?),
         };
-        let processor = is_processor(limits);
         let blocks = size.rows().div_ceil(by.rows().into());
         let workgroups = blocks * u64::from(size.groups) * u64::from(size.batches);
-        let all = size.keys.div_ceil(by.tile());
-        let alone = processor && matches!(by, By::Invocations { .. });
-        let invocations = workgroups * u64::from(by.invocations());
-        let parts = if alone { 1 } else { Self::parts(size, invocations, all) };
+        let all = size.keys.div_ceil(by.tiles());
+        let joined = attention.sinks && !begins_with_sinks(by, attention, kv, limits);
+        let mut parts = Self::parts(size, workgroups * u64::from(by.invocations()), all);
+        if let By::Invocations(lanes) = by {
+            let saved = (all - all.div_ceil(parts)).saturating_mul(lanes.waits(size));
+            if is_processor(limits) || (!joined && saved <= DISPATCH_WAITS) {
+                parts = 1;
+            }
+        }
         let tiles = all.div_ceil(parts);
         let parts = all.div_ceil(tiles);
-        let parts = if parts > 1 || size.joined { parts } else { 0 };
+        let parts = if parts > 1 || joined { parts } else { 0 };
         Ok(Self { by, parts, tiles })
     }
 
@@ -200,9 +288,8 @@ pub(super) fn flash_attn(call: Call<'_>, attention: &FlashAttn) -> Result<Lowere
         queries: p2,
         groups: p1.div_ceil(heads),
         batches: p3,
-        joined: attention.sinks,
     };
-    let mut schedule = Schedule::choose(size, [&call.inputs[1], &call.inputs[2]], call.limits)?;
+    let mut schedule = Schedule::choose(size, attention, [&call.inputs[1], &call.inputs[2]], call.limits)?;
     if call.span.partial {
         // One part of several that pieces are, with all of the keys that it has.
         schedule = Schedule { tiles: schedule.tiles * schedule.parts.max(1), parts: 1, ..schedule };
@@ -254,14 +341,17 @@ fn sweep(
     output: &Operand,
 ) -> Result<Dispatch, Refusal> {
     let Schedule { by, parts, tiles } = schedule;
-    let mut builder = Builder::new(by.shader(attention.mask), call.limits);
-    for i in 0..if attention.mask { 4 } else { 3 } {
+    // Parts leave them to the dispatch that joins.
+    let sinks = attention.sinks && parts == 0;
+    let mut builder = Builder::new(by.shader(attention.mask, sinks), call.limits);
+    for i in 0..3 + usize::from(attention.mask) + usize::from(sinks) {
         builder = builder.operand(Arg::Input(i), &call.inputs[i], Access::Read)?;
     }
     let builder = builder.operand(arg, output, Access::Write)?.set(PARTS, parts).set(TILES, tiles).set(HEADS, heads);
     let builder = match by {
-        By::Invocations { lanes, fours, keys, slots, ahead } => {
-            builder.set(LANES, lanes).set(FOURS, fours).set(KEYS, keys).set(SLOTS, slots).set(AHEAD, ahead)
+        By::Invocations(Lanes { lanes, fours, teams, keys, slots, ahead, early }) => {
+            let builder = builder.set(LANES, lanes).set(FOURS, fours).set(TEAMS, teams);
+            builder.set(KEYS, keys).set(SLOTS, slots).set(AHEAD, ahead).set(EARLY, early.into())
         }
         By::Units(units) => units.set(builder),
     };

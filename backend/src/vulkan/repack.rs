@@ -3,7 +3,6 @@
 //! Staging has two halves, and so has a buffer of the device: the host copies into one, or out of it, while the device works on the
 //! other.
 
-use std::array;
 use std::iter;
 use std::sync::Arc;
 
@@ -73,22 +72,13 @@ impl Lane {
         Ok(self.stage.clone())
     }
 
-    /// Calls for every piece with its turn, and waits for both turns whatever happened.
-    fn by_turns(
-        &mut self,
-        pieces: &[Piece],
-        mut call: impl FnMut(&mut Self, usize, Option<&Piece>) -> Result<()>,
-    ) -> Result<()> {
-        let calls = pieces.iter().map(Some).chain(iter::repeat_n(None, 2));
-        let done = calls.enumerate().try_for_each(|(n, piece)| call(self, n % 2, piece));
-        let ended: [Result<()>; 2] = array::from_fn(|turn| self.finish(turn));
-        ended.into_iter().fold(done, Result::and)
-    }
-
-    fn repack_in(&mut self, work: &mut Work<'_>, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
-        self.by_turns(pieces, |lane, turn, piece| {
-            let Some(piece) = piece else { return Ok(()) };
+    /// Returns when the last piece is submitted: what comes later on the queue finds the bytes where they belong.
+    fn repack_in(&mut self, mut work: Work<'_>, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
+        let mut last = 0;
+        let done = pieces.iter().enumerate().try_for_each(|(n, piece)| {
+            let (lane, turn) = (&mut *self, n % 2);
             lane.finish(turn)?;
+            last = turn;
             let first = work.first(turn);
             let moved = &bytes[piece.bytes.clone()];
             lane.staging.write(first, bytemuck::cast_slice(&piece.header));
@@ -101,12 +91,20 @@ impl Lane {
                 recorder.barrier();
                 recorder.dispatch(work.pipeline, set, piece.groups);
             })
-        })
+        });
+        // The turn that ends last has all that either uses.
+        let Work { pipeline, storage, stage, sets, .. } = work;
+        self.keep(last, Box::new((Arc::clone(pipeline), storage.clone(), stage, sets)));
+        // What is larger than staging must not outlive its owner.
+        let held = bytes.len() as u64 <= self.staging.texels * TEXEL_BYTES;
+        if done.is_ok() && held { Ok(()) } else { done.and(self.rest()) }
     }
 
-    fn repack_out(&mut self, work: &mut Work<'_>, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+    fn repack_out(&mut self, mut work: Work<'_>, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
         let mut waiting: [Option<Piece>; 2] = [None, None];
-        self.by_turns(pieces, |lane, turn, piece| {
+        let calls = pieces.iter().map(Some).chain(iter::repeat_n(None, 2));
+        let done = calls.enumerate().try_for_each(|(n, piece)| {
+            let (lane, turn) = (&mut *self, n % 2);
             lane.finish(turn)?;
             let first = work.first(turn);
             if let Some(done) = waiting[turn].take() {
@@ -127,7 +125,9 @@ impl Lane {
             })?;
             waiting[turn] = Some(piece.clone());
             Ok(())
-        })
+        });
+        // Whatever happened.
+        done.and(self.rest())
     }
 }
 
@@ -175,7 +175,7 @@ impl Gpu {
         repack: &Repack,
         way: Way,
         length: usize,
-        transfer: impl FnOnce(&mut Lane, &mut Work<'_>) -> Result<()>,
+        transfer: impl FnOnce(&mut Lane, Work<'_>) -> Result<()>,
     ) -> Result<bool> {
         storage.check_device(&self.device)?;
         self.check_pieces(storage, repack, way, length)?;
@@ -188,7 +188,7 @@ impl Gpu {
         let mut lane = lock(&self.lane);
         let Some(stage) = lane.stage(self.half)? else { return Ok(false) };
         let sets = Descriptors::of(&self.device, || iter::repeat_n(&*pipeline, repack.pieces.len()))?;
-        transfer(&mut lane, &mut Work { gpu: self, pipeline: &pipeline, storage, stage, sets })?;
+        transfer(&mut lane, Work { gpu: self, pipeline: &pipeline, storage, stage, sets })?;
         Ok(true)
     }
 

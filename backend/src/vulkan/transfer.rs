@@ -1,4 +1,5 @@
-//! Transfers between the host and storages, and between storages. Each waits until it is done.
+//! Transfers between the host and storages, and between storages. Each waits until it is done, but for what the device repacks on its way in
+//! ([`super::repack`]): later work waits for that.
 //!
 //! Host data passes through one mapped staging buffer of bounded size, except where the host reaches a buffer's
 //! memory itself. Texels travel in row order, 16 bytes each.
@@ -31,7 +32,12 @@ struct Turn {
     commands: vk::CommandBuffer,
     fence: vk::Fence,
     in_flight: bool,
+    /// What the submission in flight uses.
+    used: Vec<Used>,
 }
+
+/// Something that a submission uses after its caller has left.
+pub(super) type Used = Box<dyn Send>;
 
 pub(super) struct Staging {
     pub buffer: RawBuffer,
@@ -83,7 +89,12 @@ fn next_run(kind: StorageKind, width: u64, first: u64, left: u64, room: u64, cap
 impl Lane {
     pub fn new(device: &Arc<Device>, staging_bytes: u64) -> Result<Self> {
         let staging = Staging::new(device, staging_bytes)?;
-        let idle = || Turn { commands: vk::CommandBuffer::null(), fence: vk::Fence::null(), in_flight: false };
+        let idle = || Turn {
+            commands: vk::CommandBuffer::null(),
+            fence: vk::Fence::null(),
+            in_flight: false,
+            used: Vec::new(),
+        };
         let mut lane = Self {
             device: Arc::clone(device),
             pool: vk::CommandPool::null(),
@@ -117,10 +128,21 @@ impl Lane {
         self.finish(0)
     }
 
+    /// Keeps something until a turn is over.
+    pub fn keep(&mut self, turn: usize, used: Used) {
+        self.turns[turn].used.push(used);
+    }
+
+    /// Waits until both turns are over: all of staging is free.
+    pub fn rest(&mut self) -> Result<()> {
+        let ended = [self.finish(0), self.finish(1)];
+        ended.into_iter().fold(Ok(()), Result::and)
+    }
+
     /// Waits until a turn is over, records with `record`, and submits.
     pub fn start(&mut self, turn: usize, record: impl FnOnce(Recorder<'_>)) -> Result<()> {
         self.finish(turn)?;
-        let (device, Turn { commands, fence, in_flight }) = (&self.device, &mut self.turns[turn]);
+        let (device, Turn { commands, fence, in_flight, .. }) = (&self.device, &mut self.turns[turn]);
         // SAFETY: the turn's last submission was waited for (or failed, which loses the device), so the command buffer
         // and fence are idle.
         unsafe {
@@ -142,8 +164,10 @@ impl Lane {
 
     /// Waits until a turn is over.
     pub fn finish(&mut self, turn: usize) -> Result<()> {
-        let Turn { fence, in_flight, .. } = &mut self.turns[turn];
-        if std::mem::take(in_flight) { self.device.wait(*fence) } else { Ok(()) }
+        let Turn { fence, in_flight, used, .. } = &mut self.turns[turn];
+        let done = if std::mem::take(in_flight) { self.device.wait(*fence) } else { Ok(()) };
+        used.clear();
+        done
     }
 
     /// Sets every word of the storage to `pattern`.
@@ -166,6 +190,7 @@ impl Lane {
     }
 
     fn upload(&mut self, items: &[(&Storage, u64, &[u8])]) -> Result<()> {
+        self.rest()?;
         let mut pending: Vec<(&Storage, Run, u64)> = Vec::new();
         let mut used = 0;
         for &(storage, start, data) in items {
@@ -209,6 +234,7 @@ impl Lane {
     }
 
     fn download(&mut self, items: &mut [(&Storage, u64, &mut [u8])]) -> Result<()> {
+        self.rest()?;
         let mut pending: Vec<(usize, usize, Run, u64)> = Vec::new();
         let mut used = 0;
         for index in 0..items.len() {
@@ -262,6 +288,9 @@ fn discard_for_write(recorder: Recorder<'_>, storage: &Storage, whole: bool) {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        if let Err(why) = self.rest() {
+            log::debug!("the last transfer: {why}");
+        }
         // SAFETY: every submission was waited for; destroying null handles does nothing.
         unsafe {
             self.turns.iter().for_each(|turn| self.device.raw.destroy_fence(turn.fence, None));

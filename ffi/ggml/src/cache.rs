@@ -2,6 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use rustc_hash::FxHasher;
+
 use crate::snapshot::Snapshot;
 
 /// Graphs kept at most; hosts that decode with a growing context go through a few shapes at a time.
@@ -25,9 +27,7 @@ pub struct Structure([u64; 2]);
 impl Structure {
     /// Of a snapshot. `buffer` gives the identity of a buffer by number; names of tensors do not count.
     pub fn of(snapshot: &Snapshot, buffer: impl Fn(usize) -> usize) -> Self {
-        let half = |salt: u64| {
-            let mut hasher = DefaultHasher::new();
-            salt.hash(&mut hasher);
+        fn half(mut hasher: impl Hasher, snapshot: &Snapshot, buffer: &impl Fn(usize) -> usize) -> u64 {
             for tensor in &snapshot.tensors {
                 (tensor.op, tensor.params, tensor.geometry, tensor.sources, tensor.root, tensor.offset)
                     .hash(&mut hasher);
@@ -37,8 +37,9 @@ impl Structure {
                 (node.tensor, node.kept).hash(&mut hasher);
             }
             hasher.finish()
-        };
-        Self([half(0), half(1)])
+        }
+        // Two kinds, which do not fail together; the second is quick.
+        Self([half(DefaultHasher::new(), snapshot, &buffer), half(FxHasher::default(), snapshot, &buffer)])
     }
 }
 

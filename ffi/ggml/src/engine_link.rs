@@ -72,6 +72,10 @@ impl Home for Link {
     fn read(&self, tensor: &Self::Tensor) -> Result<Vec<u8>, String> {
         self.0.read(tensor).map_err(text)
     }
+
+    fn read_part(&self, tensor: &Self::Tensor, from: usize, out: &mut [u8]) -> Result<(), String> {
+        self.0.read_part(tensor, from as u64, out).map_err(text)
+    }
 }
 
 impl Engine for Link {

@@ -3,7 +3,7 @@
 //! A record's bytes are on the host in ggml's linear form, on the device in the tensor's home, or in both. Reads and writes are
 //! exact for any byte range, whatever the tensor they came through, and bytes never written read as the last clear value.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use fblayout::graph::{DType, Shape};
 
@@ -30,6 +30,8 @@ pub trait Home {
     }
     /// The contents as ggml's linear bytes.
     fn read(&self, tensor: &Self::Tensor) -> Result<Vec<u8>, String>;
+    /// A part of them, from byte `from` on, as much as fills `out`.
+    fn read_part(&self, tensor: &Self::Tensor, from: usize, out: &mut [u8]) -> Result<(), String>;
 }
 
 /// Why an access failed.
@@ -83,11 +85,20 @@ struct Record<T> {
     device: Option<T>,
     /// The device copy has the bytes. Either it is fresh or the host side is not absent.
     device_fresh: bool,
+    /// The host wrote all of it, and no graph has read it since.
+    unread: bool,
 }
 
 impl<T: Clone> Record<T> {
     fn raw(bytes: Vec<u8>) -> Self {
-        Self { geometry: None, len: bytes.len(), host: Host::Bytes(bytes), device: None, device_fresh: false }
+        Self {
+            geometry: None,
+            len: bytes.len(),
+            host: Host::Bytes(bytes),
+            device: None,
+            device_fresh: false,
+            unread: false,
+        }
     }
 
     /// Makes the host side present, reading it back from the device if need be.
@@ -104,6 +115,10 @@ impl<T: Clone> Record<T> {
 
     /// Copies bytes `from..` of the record to `out`.
     fn copy_out<H: Home<Tensor = T>>(&mut self, home: &H, from: usize, out: &mut [u8]) -> Result<(), MemoryError> {
+        // Much goes straight where it is wanted; little is likely to be asked for again, and is kept.
+        if let (Host::Absent, Some(tensor), true) = (&self.host, &self.device, out.len() > SMALL) {
+            return home.read_part(tensor, from, out).map_err(MemoryError::Device);
+        }
         self.pull(home)?;
         match &self.host {
             Host::Absent => {}
@@ -187,12 +202,15 @@ pub struct Memory<H: Home> {
     records: BTreeMap<usize, Record<H::Tensor>>,
     parked: HashMap<Root, Parked<H::Tensor>>,
     epoch: u64,
+    /// Roots that the host wrote whole, and wrote again or forgot before any graph read them: inputs that a host hands over whether or not its
+    /// graph uses them.
+    unread: HashSet<Root>,
 }
 
 impl<H: Home> Memory<H> {
     /// A buffer of `size` zero bytes.
     pub fn new(size: usize) -> Self {
-        Self { size, background: 0, records: BTreeMap::new(), parked: HashMap::new(), epoch: 0 }
+        Self { size, background: 0, records: BTreeMap::new(), parked: HashMap::new(), epoch: 0, unread: HashSet::new() }
     }
 
     /// Sets every byte.
@@ -223,7 +241,18 @@ impl<H: Home> Memory<H> {
         self.epoch += 1;
     }
 
+    /// Notes that a root goes, or is written anew, before any graph read it.
+    fn note_unread(&mut self, root: Root) {
+        if self.unread.len() >= MOST_PARKED {
+            self.unread.clear();
+        }
+        self.unread.insert(root);
+    }
+
     fn park(&mut self, offset: usize, record: Record<H::Tensor>) {
+        if let Record { geometry: Some(geometry), unread: true, .. } = record {
+            self.note_unread(Root { offset, geometry });
+        }
         if let Record { geometry: Some(geometry), device: Some(tensor), .. } = record {
             if self.parked.len() >= MOST_PARKED {
                 self.parked.clear();
@@ -273,7 +302,9 @@ impl<H: Home> Memory<H> {
     /// The root on the device with its present bytes, uploading them if the device copy is stale. The host copy of a large record
     /// is dropped: the home is then the only place of its bytes.
     pub fn device_input(&mut self, home: &H, root: &Root, lifetime: Lifetime) -> Result<H::Tensor, MemoryError> {
+        self.unread.remove(root);
         let (tensor, record) = self.housed(home, root, lifetime, Old::Keep)?;
+        record.unread = false;
         if !record.device_fresh {
             let uploaded = match &record.host {
                 Host::Absent => Ok(()),
@@ -352,16 +383,24 @@ impl<H: Home> Memory<H> {
         Ok(())
     }
 
-    /// Writes all of a root. A large one goes straight to its home, without a copy on the host, if the device takes it.
+    /// Writes all of a root. A large one goes straight to its home, without a copy on the host, if the device takes it; in a compute buffer
+    /// only where graphs read it.
     fn replace(&mut self, home: &H, root: &Root, lifetime: Lifetime, source: Source<'_>) -> Result<(), MemoryError> {
+        let again = |record: &Record<H::Tensor>| record.unread && record.geometry == Some(root.geometry);
+        if self.records.get(&root.offset).is_some_and(again) {
+            self.note_unread(*root);
+        }
+        let waits = lifetime == Lifetime::Epoch && self.unread.contains(root);
         if let Source::Bytes(bytes) = source
             && bytes.len() > SMALL
+            && !waits
             && root.geometry.home().is_some()
         {
             let uploaded = self.housed(home, root, lifetime, Old::Discard).and_then(|(tensor, record)| {
                 home.write(&tensor, bytes).map_err(MemoryError::Device)?;
                 record.host = Host::Absent;
                 record.device_fresh = true;
+                record.unread = true;
                 Ok(())
             });
             match uploaded {
@@ -369,7 +408,9 @@ impl<H: Home> Memory<H> {
                 Err(why) => log::debug!("{} bytes stay on the host for now: {why}", bytes.len()),
             }
         }
-        self.carve(home, root, lifetime, Old::Discard)?.replace(source.to_host());
+        let record = self.carve(home, root, lifetime, Old::Discard)?;
+        record.replace(source.to_host());
+        record.unread = true;
         Ok(())
     }
 
@@ -422,6 +463,7 @@ impl<H: Home> Memory<H> {
                 host,
                 device: self.parked.remove(root).map(|parked| parked.tensor),
                 device_fresh: false,
+                unread: false,
             };
             self.records.insert(root.offset, record);
         }

@@ -1,7 +1,8 @@
 //! A ggml graph as plain data: the only place that walks the host's tensors.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::abi::{FLAG_COMPUTE, FLAG_OUTPUT, MAX_OP_PARAMS, MAX_SRC, ggml_cgraph, ggml_tensor};
 use crate::host::Nbytes;
@@ -81,7 +82,8 @@ impl Snapshot {
     /// # Safety
     /// The tensor, its sources and their roots are valid; none needs to be allocated. `nbytes` is the host's `ggml_nbytes`.
     pub unsafe fn of_node(node: &ggml_tensor, nbytes: Nbytes) -> Result<Self, String> {
-        let mut walk = Walk { snapshot: Self::default(), seen: HashMap::new(), nbytes, placer: &mut |_| Ok(None) };
+        let mut walk =
+            Walk { snapshot: Self::default(), seen: FxHashMap::default(), nbytes, placer: &mut |_| Ok(None) };
         // SAFETY: the caller's promise.
         let tensor = unsafe { walk.node(node) }?;
         walk.snapshot.nodes.push(Node { tensor, kept: false });
@@ -95,16 +97,16 @@ impl Snapshot {
     pub unsafe fn of_graph(graph: &ggml_cgraph, nbytes: Nbytes, placer: Placer<'_>) -> Result<Self, String> {
         // SAFETY: the caller's promise.
         let nodes = unsafe { nodes(graph) }?;
-        let mut uses: HashMap<*const ggml_tensor, i32> = HashMap::new();
+        let mut uses: FxHashMap<*const ggml_tensor, i32> = FxHashMap::default();
         for &node in nodes {
             for source in node.src.iter().filter(|source| !source.is_null()) {
                 *uses.entry(source.cast_const()).or_default() += 1;
             }
         }
         let computed = |node: &&&ggml_tensor| node.flags & FLAG_COMPUTE != 0 && !ops::is_empty(node.op);
-        let made: HashSet<*const ggml_tensor> =
+        let made: FxHashSet<*const ggml_tensor> =
             nodes.iter().filter(computed).map(|&node| std::ptr::from_ref(node)).collect();
-        let mut walk = Walk { snapshot: Self::default(), seen: HashMap::new(), nbytes, placer };
+        let mut walk = Walk { snapshot: Self::default(), seen: FxHashMap::default(), nbytes, placer };
         for (at, &node) in nodes.iter().enumerate() {
             if node.flags & FLAG_COMPUTE == 0 {
                 continue;
@@ -177,7 +179,7 @@ unsafe fn use_count(graph: &ggml_cgraph, tensor: &ggml_tensor) -> Option<i32> {
 /// Collects tensors by address.
 struct Walk<'a> {
     snapshot: Snapshot,
-    seen: HashMap<*const ggml_tensor, usize>,
+    seen: FxHashMap<*const ggml_tensor, usize>,
     nbytes: Nbytes,
     placer: Placer<'a>,
 }

@@ -48,6 +48,11 @@ impl Home for OracleEngine {
     fn read(&self, tensor: &OracleTensor) -> Result<Vec<u8>, String> {
         Ok(tensor.bytes().clone())
     }
+
+    fn read_part(&self, tensor: &OracleTensor, from: usize, out: &mut [u8]) -> Result<(), String> {
+        out.copy_from_slice(&tensor.bytes()[from..from + out.len()]);
+        Ok(())
+    }
 }
 
 impl Engine for OracleEngine {

@@ -59,6 +59,16 @@ pub fn cases() -> Vec<Case> {
     let all = FlashAttn { max_bias: 4.0, softcap: 20.0, mask: true, sinks: true, ..PLAIN };
     cases.push(case("all at once", all, Size { queries: 9, heads: [6, 3], ..SMALL }, [DType::F16, DType::Q8_0]));
     cases.push(case("all at once, with logs", FlashAttn { logs: true, ..all }, SMALL, kv(DType::F32)));
+    // As when a text is continued: tiles of several teams, more than one each, and parts of them.
+    let one = Size { heads_of: [32, 32], queries: 1, keys: 300, heads: [8, 2], ..SMALL };
+    cases.push(case("all at once, of one query", all, one, kv(DType::F16)));
+    cases.push(case("all at once, of one query, with logs", FlashAttn { logs: true, ..all }, one, kv(DType::BF16)));
+    cases.push(case("one query, quantized", all, Size { heads: [6, 2], ..one }, [DType::Q8_0, DType::Q4_0]));
+    cases.push(case("one query, heads of 128", MASKED, Size { heads_of: [128, 128], ..one }, kv(DType::F16)));
+    cases.push(case("one query, odd heads", PLAIN, Size { heads_of: [40, 72], ..one }, kv(DType::F32)));
+    cases.push(case("one query, long heads", alibi, Size { heads_of: [256, 256], ..one }, kv(DType::F16)));
+    cases.push(case("one query, many keys", all, Size { keys: 1700, heads: [4, 1], ..one }, kv(DType::F16)));
+    cases.push(hidden_tiles());
     cases.push(of_rows([DType::Q8_0, DType::Q4_0]));
     cases.push(hidden_rows());
     cases.push(long());
@@ -76,7 +86,8 @@ fn case(name: &str, attention: FlashAttn, size: Size, dtypes: [DType; 2]) -> Cas
     };
     let mut inputs = vec![q, cached(hsk, dtypes[0]), cached(hsv, dtypes[1])];
     if attention.mask {
-        let fill = Fill::Given(mask([keys, queries + 2, m2, m3]));
+        let shape = [keys, queries + 2, m2, m3];
+        let fill = Fill::Given(if queries == 1 { scattered(shape) } else { mask(shape) });
         inputs.push(s.input(DType::F16, [keys, queries + 2, m2, m3], fill));
     }
     if attention.sinks {
@@ -106,6 +117,34 @@ pub(super) fn mask([keys, rows, n2, n3]: Shape) -> Vec<f32> {
         (0..keys).map(move |key| if key > last { f32::NEG_INFINITY } else { -0.25 * (last - key) as f32 })
     };
     (0..n2 * n3).flat_map(|at| (0..rows).flat_map(move |i| row(i + at))).collect()
+}
+
+/// Distances anywhere, and every thirteenth key hidden, as are the last ones: those of a cache that are to come.
+fn scattered([keys, rows, n2, n3]: Shape) -> Vec<f32> {
+    let distance = |i: u32| if i % 13 == 5 { f32::NEG_INFINITY } else { -0.25 * (i * 7 % 11) as f32 };
+    let row =
+        move |at: u32| (0..keys).map(move |key| if key + 9 > keys { f32::NEG_INFINITY } else { distance(key + at) });
+    (0..rows * n2 * n3).flat_map(row).collect()
+}
+
+/// One query sees two of six tiles of keys; the others, and some at the end, are not numbers.
+fn hidden_tiles() -> Case {
+    let (n, keys) = (32, 300);
+    let mut s = Setup::new();
+    let hidden = |key: usize| key / 32 % 3 != 1 || key > 280;
+    let cache = |seed| {
+        let mut data = Fill::Floats(2.0).make(DType::F32, &[n, keys, 1, 1], seed);
+        data.iter_mut().enumerate().filter(|(i, _)| hidden(i / n as usize)).for_each(|(_, x)| *x = f32::NAN);
+        Fill::Given(data)
+    };
+    let mask = (0..keys as usize).map(|key| if hidden(key) { f32::NEG_INFINITY } else { 0.0 }).collect();
+    let inputs = vec![
+        by_head(s.f32([n, 3, 1, 1], Fill::Floats(2.0))),
+        s.f32([n, keys, 1, 1], cache(1)),
+        s.f32([n, keys, 1, 1], cache(2)),
+        s.input(DType::F16, [keys, 1, 1, 1], Fill::Given(mask)),
+    ];
+    s.case("one query, hidden tiles that are not numbers", Op::FlashAttn(MASKED), inputs)
 }
 
 /// One query sees nothing and gives zeros; what no query sees is not a number.

@@ -5,9 +5,11 @@ use fblayout::graph::{Array, DType, FlashAttn};
 
 use super::{DIVIDE, FLUSH, HALF_STEP, U, exp, magnitude, relative_error};
 
-/// Fewest keys between two rescalings of the sums, and most parts of the keys whose sums are rescaled once more.
+/// Fewest keys between two rescalings of the sums, most parts of the keys whose sums are rescaled once more, and the same for what the
+/// teams of a workgroup have summed.
 const TILE: f64 = 8.0;
 const PARTS: f64 = 64.0;
+const TEAMS: f64 = 1.0;
 
 /// What matrix units do to factors and sums; nothing where there are none.
 #[derive(Clone, Copy)]
@@ -62,7 +64,8 @@ pub(super) fn flash_attn(
     let (q, v) = (inputs[0].map(f64::abs), magnitude(&inputs[2], dtypes[2]));
     let k = [inputs[1].clone(), magnitude(&inputs[1], dtypes[1])];
     let keys = k[0].shape[1];
-    let sums = (f64::from(keys) + 10.0 * (f64::from(keys) / TILE + PARTS.min(f64::from(keys)))) * rounding.sums * U;
+    let rescaled = f64::from(keys) / TILE + PARTS.min(f64::from(keys)) + TEAMS;
+    let sums = (f64::from(keys) + 10.0 * rescaled) * rounding.sums * U;
     let mut bound = out.clone();
     let [hsv, heads, queries, _] = out.shape.map(|n| n as usize);
     let mut logs = Vec::new();

@@ -313,6 +313,45 @@ fn copies_between_shapes() {
     }
 }
 
+/// One query of 32 heads over 8 of keys and values, on a GPU.
+fn one_query(keys: u32, size: u32, sinks: bool, more: crate::device::Limits) -> Lowered {
+    let kv = || home(DType::F16, [size, keys, 8, 1], 4);
+    let mut inputs = vec![f32s([size, 1, 32, 1]), kv(), kv(), home(DType::F16, [keys, 1, 1, 1], 1)];
+    inputs.extend(sinks.then(|| f32s([32, 1, 1, 1])));
+    let op = Op::FlashAttn(FlashAttn { mask: true, sinks, ..attention(false) });
+    lower(&op, &inputs, &f32s([size, 32, 1, 1]), &more).unwrap_or_else(|e| panic!("{keys} keys: {e}"))
+}
+
+/// Teams take the keys side by side, as far as waits in a row take no longer than another dispatch; beyond that parts do, too. Sinks need
+/// none, where a device binds as many operands.
+#[test]
+fn attention_of_one_query_is_one_dispatch() {
+    let gpu = || crate::device::Limits { max_workgroup_invocations: 1024, ..limits(32) };
+    for (keys, size, groups, teams, tiles) in [
+        (5, 64, 8, 1, 1),
+        (256, 64, 8, 16, 1),
+        (1536, 64, 8, 16, 6),
+        (1792, 64, 8 * 7, 16, 1),
+        (32768, 64, 8 * 16, 16, 8),
+        (512, 128, 8, 8, 2),
+        (1024, 128, 8 * 4, 8, 1),
+    ] {
+        let lowered = one_query(keys, size, false, gpu());
+        let sweep = &lowered.dispatches[0];
+        let constants: HashMap<u32, u32> = sweep.constants.iter().copied().collect();
+        let workgroups: u32 = sweep.groups.iter().product();
+        assert_eq!((workgroups, constants[&11], constants[&8]), (groups, teams, tiles), "{keys} keys of {size}");
+        assert_eq!(lowered.dispatches.len(), if workgroups > 8 { 2 } else { 1 }, "{keys} keys of {size}");
+    }
+    let shaders = |limits: crate::device::Limits| -> Vec<&str> {
+        one_query(256, 64, true, limits).dispatches.iter().map(|dispatch| dispatch.shader).collect()
+    };
+    assert_eq!(shaders(gpu()), ["attention_masked_sinks"]);
+    let few = crate::device::Limits { max_storage_bindings: 5, ..gpu() };
+    assert_eq!(shaders(few), ["attention_masked", "attention_join_sinks"]);
+    one_query(256, 64, true, gpu()).dispatches.iter().for_each(check_against_shader);
+}
+
 /// Blocks as the host has them are read by shaders that decode them, or by none.
 #[test]
 fn blocks_need_a_shader_that_decodes_them() {

@@ -50,6 +50,13 @@ impl Home for MockHome {
         self.reads.set(self.reads.get() + 1);
         Ok(tensor.0.borrow().clone())
     }
+
+    fn read_part(&self, tensor: &MockTensor, from: usize, out: &mut [u8]) -> Result<(), String> {
+        self.check()?;
+        self.reads.set(self.reads.get() + 1);
+        out.copy_from_slice(&tensor.0.borrow()[from..from + out.len()]);
+        Ok(())
+    }
 }
 
 const PERSISTENT: Lifetime = Lifetime::Persistent;
@@ -91,6 +98,33 @@ fn unwritten_bytes_read_as_the_clear_value() {
     assert_eq!(read(&mut memory, &home, 3, 50), vec![0; 50]);
     memory.clear(7);
     assert_eq!(read(&mut memory, &home, 99, 1), vec![7]);
+}
+
+/// Hosts hand over inputs that their graphs do not use, in every epoch anew.
+#[test]
+fn what_no_graph_reads_stays_on_the_host() {
+    let (home, mut memory) = (MockHome::default(), Memory::new(1 << 20));
+    let (used, spare) = (root(256, 0, 64, 4), root(4096, 0, 64, 4));
+    let bytes = pattern(1024, 9);
+    let mut writes = Vec::new();
+    for _ in 0..3 {
+        for input in [&used, &spare] {
+            memory.write(&home, input, EPOCH, input.offset, &bytes).expect("in range");
+        }
+        memory.device_input(&home, &used, EPOCH).expect("has a home");
+        writes.push(home.writes.replace(0));
+        memory.reset();
+    }
+    assert_eq!(writes, [2, 1, 1]);
+    // Without a reset in between as well; what is read once more is right, and goes to the device from then on.
+    memory.write(&home, &spare, EPOCH, 4096, &bytes).expect("in range");
+    assert_eq!((home.writes.get(), read(&mut memory, &home, 4096, 1024)), (0, bytes.clone()));
+    let tensor = memory.device_input(&home, &spare, EPOCH).expect("has a home");
+    assert_eq!((home.writes.replace(0), &*tensor.0.borrow()), (1, &bytes));
+    memory.write(&home, &spare, EPOCH, 4096, &bytes).expect("in range");
+    assert_eq!(home.writes.replace(0), 1);
+    memory.write(&home, &spare, EPOCH, 4096, &bytes).expect("in range");
+    assert_eq!(home.writes.get(), 0, "written again, and not read");
 }
 
 #[test]

@@ -21,8 +21,10 @@ pub struct Case {
     pub what: What,
     /// In one sweep, instead of as products and a softmax.
     pub fused: bool,
-    /// Queries, and keys.
+    /// Keys.
     pub tokens: u32,
+    /// Queries: those of the last tokens.
+    pub queries: u32,
     /// Elements of a head.
     pub size: u32,
     pub heads: u32,
@@ -42,8 +44,8 @@ pub struct Made {
 impl Case {
     /// Multiplications and additions of pairs that see each other: two products forward, five more backward.
     pub fn flops(&self) -> f64 {
-        let tokens = f64::from(self.tokens);
-        let pairs = tokens * (tokens + 1.0) / 2.0 * f64::from(self.heads);
+        let [tokens, queries] = [self.tokens, self.queries].map(f64::from);
+        let pairs = queries * (tokens - (queries - 1.0) / 2.0) * f64::from(self.heads);
         let products = match self.what {
             What::Forward => 2.0,
             What::Training => 7.0,
@@ -56,11 +58,11 @@ impl Case {
     /// # Errors
     /// Extents that the ops do not take.
     pub fn graph(&self) -> Result<Made, Failure> {
-        let Self { what, fused, tokens, size, heads, kv_heads, dtype } = *self;
+        let Self { what, fused, tokens, queries, size, heads, kv_heads, dtype } = *self;
         let mut graph = Graph::new();
-        let [q, k, v] = [("q", heads, DType::F32), ("k", kv_heads, dtype), ("v", kv_heads, dtype)]
-            .map(|(name, n, dtype)| graph.external(name, dtype, [size, n, tokens, 1]));
-        let mask = graph.external("mask", DType::F16, [tokens, tokens, 1, 1]);
+        let q = graph.external("q", DType::F32, [size, heads, queries, 1]);
+        let [k, v] = ["k", "v"].map(|name| graph.external(name, dtype, [size, kv_heads, tokens, 1]));
+        let mask = graph.external("mask", DType::F16, [tokens, queries, 1, 1]);
         let by_head = |graph: &Graph, id: ValueId| graph.whole(id).permute([0, 2, 1, 3]);
         let [rows, keys, values] = [by_head(&graph, q)?, by_head(&graph, k)?, by_head(&graph, v)?];
         let scale = 1.0 / (size as f32).sqrt();
@@ -80,7 +82,7 @@ impl Case {
         let seen = graph.whole(mask);
         let weights = node(&mut graph, "weights", Op::soft_max(scale), vec![scores, seen])?;
         let y = node(&mut graph, "y", Op::MulMat, vec![values.transpose(), weights])?;
-        let joined = Desc::f32([size * heads, tokens, 1, 1]);
+        let joined = Desc::f32([size * heads, queries, 1, 1]);
         let joined = graph.node_as("joined", Op::Copy, vec![y.permute([0, 2, 1, 3])?], joined)?;
         graph.keep(joined);
         if what == What::Training {
@@ -96,9 +98,9 @@ impl Case {
     pub fn mask(&self) -> Vec<u8> {
         /// Minus infinity.
         const HIDDEN: [u8; 2] = 0xfc00_u16.to_le_bytes();
-        let tokens = self.tokens as usize;
-        let mut bytes = HIDDEN.repeat(tokens * tokens);
-        for (query, row) in bytes.chunks_exact_mut(2 * tokens).enumerate() {
+        let [tokens, queries] = [self.tokens, self.queries].map(|n| n as usize);
+        let mut bytes = HIDDEN.repeat(tokens * queries);
+        for (query, row) in (tokens - queries..).zip(bytes.chunks_exact_mut(2 * tokens)) {
             row[..2 * (query + 1)].fill(0);
         }
         bytes
@@ -110,8 +112,16 @@ mod tests {
     use super::*;
     use fblayout::graph::{Array, Contents, decode, eval};
 
-    const SMALL: Case =
-        Case { what: What::Forward, fused: true, tokens: 5, size: 8, heads: 4, kv_heads: 2, dtype: DType::F32 };
+    const SMALL: Case = Case {
+        what: What::Forward,
+        fused: true,
+        tokens: 5,
+        queries: 5,
+        size: 8,
+        heads: 4,
+        kv_heads: 2,
+        dtype: DType::F32,
+    };
 
     fn result(case: &Case) -> Array {
         let Made { graph, given, mask } = case.graph().unwrap();
@@ -129,9 +139,11 @@ mod tests {
     /// Rounded off are 1e-12 of sums of a few numbers near 1.
     #[test]
     fn both_ways_compute_the_same() {
-        let [fused, unfused] = [true, false].map(|fused| result(&Case { fused, ..SMALL }));
-        let far = fused.data.iter().zip(&unfused.data).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        assert!(far < 1e-12 && fused.data.iter().any(|x| x.abs() > 0.1), "{far}");
+        for queries in [5, 2] {
+            let [fused, unfused] = [true, false].map(|fused| result(&Case { fused, queries, ..SMALL }));
+            let far = fused.data.iter().zip(&unfused.data).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(far < 1e-12 && fused.data.iter().any(|x| x.abs() > 0.1), "{far}");
+        }
     }
 
     #[test]
@@ -142,9 +154,11 @@ mod tests {
 
     #[test]
     fn pairs_that_do_not_see_each_other_are_no_work() {
-        let case = Case { tokens: 2, size: 1, heads: 1, ..SMALL };
+        let case = Case { tokens: 2, queries: 2, size: 1, heads: 1, ..SMALL };
         assert_eq!(case.flops(), 12.0);
+        assert_eq!(Case { queries: 1, ..case }.flops(), 8.0);
         assert_eq!(Case { what: What::Training, ..case }.flops(), 42.0);
         assert_eq!(decode(DType::F16, &case.mask()).unwrap(), [0.0, f64::NEG_INFINITY, 0.0, 0.0]);
+        assert_eq!(decode(DType::F16, &Case { queries: 1, ..case }.mask()).unwrap(), [0.0, 0.0]);
     }
 }

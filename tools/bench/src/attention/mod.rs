@@ -28,6 +28,9 @@ pub struct Arguments {
     /// Tokens: queries and keys of one sequence
     #[arg(long = "tokens", value_name = "N", default_values_t = [512, 1024, 2048, 4096, 8192, 16384, 32768])]
     tokens: Vec<u32>,
+    /// Queries, of the last tokens alone; all of them where none are given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    queries: Option<u32>,
     /// Elements of a head
     #[arg(long, default_value_t = 64)]
     size: u32,
@@ -110,8 +113,9 @@ impl Arguments {
         let &Self { size, heads, kv_heads, .. } = self;
         let kinds = [(What::Forward, DType::F16), (What::Forward, DType::F32), (What::Training, DType::F32)];
         let of = |tokens: u32| {
+            let queries = self.queries.map_or(tokens, |queries| queries.min(tokens));
             kinds.into_iter().flat_map(move |(what, dtype)| {
-                [false, true].map(|fused| Case { what, fused, tokens, size, heads, kv_heads, dtype })
+                [false, true].map(|fused| Case { what, fused, tokens, queries, size, heads, kv_heads, dtype })
             })
         };
         self.tokens.iter().copied().flat_map(of).collect()

@@ -258,7 +258,7 @@ fn normed() {
 /// The same with right factors that are rounded to bytes, after the norm.
 #[test]
 fn normed_as_bytes() {
-    for (schedule, step) in DOTS.into_iter().zip([2, 8]) {
+    for (schedule, step) in DOTS.into_iter().zip([4, 16]) {
         let mut run = 0;
         for (storage, first) in STORAGES.into_iter().zip([0, 1]) {
             let device = device(storage, schedule, "");

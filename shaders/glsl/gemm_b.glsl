@@ -87,7 +87,14 @@ void NAME(_aim)(uint n, uint i2, uint i3) {
 
 // Fills texel t of fragment number f for k = 4 k4 .. 4 k4 + 3, turned by `turn_k`.
 void NAME(_fill_texel)(uint f, uint t, uint k4, uint turn_k) {
-    NAME(_fragment)[f * TEXELS_N + t] = NAME(_texel_at)(NAME(_places)[t], t, k4, turn_k);
+    vec4 v = NAME(_texel_at)(NAME(_places)[t], t, k4, turn_k);
+#ifdef NORMED
+    NAME(_squares)[t] += NORM ? dot(v, v) : 0.0;
+    if (GAIN) {
+        v *= turned4(G_load4(k4, 0u, 0u, 0u), turn_k);
+    }
+#endif
+    NAME(_fragment)[f * TEXELS_N + t] = v;
 }
 
 // Fills fragment number f.
@@ -98,13 +105,6 @@ void NAME(_fill)(uint f, uint k4, uint turn_k) {
         [[unroll]] for (uint e = 0u; e < min(SHARE, TEXELS_N - t); e++) {
             NAME(_fragment)[f * TEXELS_N + t + e] = subgroupShuffle(mine, e);
         }
-    }
-#elif defined(NORMED)
-    vec4 gain = GAIN ? turned4(G_load4(k4, 0u, 0u, 0u), turn_k) : vec4(1.0);
-    [[unroll]] for (uint t = 0u; t < COLUMNS_B; t++) {
-        vec4 v = NAME(_texel_at)(NAME(_places)[t], t, k4, turn_k);
-        NAME(_squares)[t] += NORM ? dot(v, v) : 0.0;
-        NAME(_fragment)[f * TEXELS_N + t] = GAIN ? gain * v : v;
     }
 #else
     [[unroll]] for (uint t = 0u; t < NAME(_texels_n)(); t++) {

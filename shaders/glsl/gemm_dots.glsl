@@ -74,10 +74,6 @@ uvec4 dots_run(uvec4 texels[2], uint at, out uint half_before) {
 
 #endif
 
-// Quants of the rows and scales of their blocks, of parts of sixteen where a type has such.
-uvec4 L(_dots_open)[4u * QUADS_A * DOTS_TEXELS];
-vec2 L(_dots_scales)[4u * QUADS_A * 2u];
-
 // Rounds column n of the block from quad k4 on, as block h.
 void R(_round)(uint h, uint n, uint k4) {
     vec4 most = vec4(0.0);
@@ -122,121 +118,22 @@ void R(_round)(uint h, uint n, uint k4) {
     dots_scale[i] = scale;
 }
 
-// Whether sixteen k share a scale, and not 32.
-bool L(_in_parts)() {
-#ifdef BLOCKS
-    return L(_dtype) == DTYPE_Q6_K;
-#else
-    return false;
+#include "gemm_dots_left.glsl"
+#ifdef TWIN
+#undef LEFT
+#define LEFT A2
+#include "gemm_dots_left.glsl"
+#undef LEFT
+#define LEFT A
 #endif
-}
-
-// Whether a block is a scale and a run of sixteen bytes, 18 in all: it begins at an even byte, and always ends in the next texel.
-bool L(_is_scale_and_run)() {
-#ifdef BLOCKS
-    return L(_dtype) == DTYPE_Q4_0 || L(_dtype) == DTYPE_IQ4_NL;
-#else
-    return false;
-#endif
-}
-
-bool L(_has_minimum)() {
-    return L(_dtype) == DTYPE_Q4_1 || L(_dtype) == DTYPE_Q5_1 || L(_dtype) == DTYPE_Q4_K || L(_dtype) == DTYPE_Q5_K;
-}
-
-// What stands for zero, in the words of L(_word).
-int L(_zero)() {
-#ifdef BLOCKS
-    if (L(_in_blocks)()) {
-        int zero = int(blocks_zero(L(_dtype)));
-        return zero == 128 ? 0 : zero;
-    }
-#endif
-    return 0;
-}
-
-// Blocks of 32 k of a step.
-uint L(_blocks)() {
-    return L(_dtype) == DTYPE_Q4_K ? 2u : 1u;
-}
-
-// Fetches what step s takes of row r of quad q.
-void L(_open_row)(uint q, uint r, uint s, uvec4 scales) {
-    uint i = 4u * q + r;
-#ifdef BLOCKS
-    if (L(_dtype) == DTYPE_Q4_K) {
-        uvec2 slot = L(_starts)[i] + L(_along)(s / 4u);
-        uvec2 first = uvec2(L(_block_bytes) / 16u * slot.x, slot.y);
-        uvec4 head = L(_fetch)(first);
-        [[unroll]] for (uint h = 0u; h < 2u; h++) {
-            L(_dots_open)[DOTS_TEXELS * i + h] = L(_fetch)(first + uvec2(1u + 2u * (s % 4u) + h, 0u));
-            L(_dots_scales)[2u * i + h] = blocks_scale_of_texel(4u * (s % 4u) + 2u * h, head);
-        }
-        return;
-    }
-    if (L(_in_blocks)()) {
-        uint blocks = L(_lanes) / 32u;
-        uvec2 slot = L(_starts)[i] + L(_along)(s / blocks);
-        if (L(_is_scale_and_run)()) {
-            uint byte = L(_block_bytes) * slot.x;
-            uvec4 texels[2];
-            [[unroll]] for (uint t = 0u; t < 2u; t++) {
-                texels[t] = L(_fetch)(uvec2(byte / 16u + t, slot.y));
-            }
-            uint scale;
-            L(_dots_open)[DOTS_TEXELS * i] = dots_run(texels, byte % 16u, scale);
-            L(_dots_scales)[2u * i] = vec2(unpackHalf2x16(scale).x, 0.0);
-            return;
-        }
-        uint part = s % blocks * 2u;
-        L(_dots_scales)[2u * i] = L(_block_scale)(slot, part);
-        if (L(_in_parts)()) {
-            L(_dots_scales)[2u * i + 1u] = L(_block_scale)(slot, part + 1u);
-        }
-        [[unroll]] for (uint c = 0u; c < 8u; c++) {
-            L(_dots_open)[DOTS_TEXELS * i + c / 4u][c % 4u] = L(_block_quants)(slot, 4u * part + c);
-        }
-        return;
-    }
-#endif
-    L(_dots_scales)[2u * i] = L(_row_scale)(scales[r]);
-    uvec2 place = L(_starts)[i] + L(_along)(s);
-    [[unroll]] for (uint t = 0u; t < L(_quants); t++) {
-        L(_dots_open)[DOTS_TEXELS * i + t] = L(_fetch_place)(place + uvec2(t, 0u));
-    }
-}
-
-// Word c of block h of row i, as signed bytes.
-uint L(_word)(uint i, uint h, uint c) {
-    uint first = DOTS_TEXELS * i;
-    if (L(_dtype) == DTYPE_Q8_0) {
-        return L(_dots_open)[first + c / 4u][c % 4u];
-    }
-#ifdef BLOCKS
-    if (L(_dtype) == DTYPE_Q4_K) {
-        return (L(_dots_open)[first + c / 4u][c % 4u] >> (4u * h)) & BLOCKS_NIBBLES;
-    }
-    if (L(_is_scale_and_run)()) {
-        uint quants = blocks_quants(L(_dtype), L(_dots_open)[first][c % 4u], c / 4u, 0u);
-        return blocks_zero(L(_dtype)) == 128.0 ? quants ^ 0x80808080u : quants;
-    }
-    if (L(_in_blocks)()) {
-        return L(_dots_open)[first + c / 4u][c % 4u];
-    }
-#endif
-    return (L(_dots_open)[first][c % 4u] >> (4u * (c / 4u))) & 0x0F0F0F0Fu;
-}
-
-// Sum of the products of some of their k, less what stands for zero; `sum` is that of the bytes of the right factor.
-float L(_scaled)(vec2 scale, int products, int sum) {
-    float v = scale.x * float(products - L(_zero)() * sum);
-    return L(_has_minimum)() ? scale.y * float(sum) + v : v;
-}
 
 // Adds part number `part` of `parts` of k, see gemm_direct.glsl.
 void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
     [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
         L(_aim)(q, m4 + q * LANES_M, i2, i3);
+#ifdef TWIN
+        A2_aim(q, m4 + q * LANES_M, i2, i3);
+#endif
     }
     R(_aim)(n0, i2, i3);
     dots_turn = lane_k % 8u;
@@ -246,43 +143,18 @@ void L(_product)(uint m4, uint n0, uint i2, uint i3, uint part, uint parts) {
     const uint steps_of_part = (steps + parts - 1u) / parts;
     uint end = min((part + 1u) * steps_of_part, steps);
     for (uint s = part * steps_of_part + lane_k; s < end; s += LANES_K) {
-        [[unroll]] for (uint q = 0u; q < TILE_M; q++) {
-            uvec4 scales = uvec4(0u);
-            if (L(_in_tiles)()) {
-                scales = L(_fetch_scales)(L(_starts)[4u * q] + L(_along)(s));
-            }
-            [[unroll]] for (uint r = 0u; r < 4u; r++) {
-                L(_open_row)(q, r, s, scales);
-            }
-        }
+        L(_open_rows)(s);
+#ifdef TWIN
+        A2_open_rows(s);
+#endif
         [[unroll]] for (uint n = 0u; n < TILE_N; n++) {
             [[unroll]] for (uint h = 0u; h < blocks; h++) {
                 R(_round)(h, n, 8u * (blocks * s + h));
             }
         }
-        [[unroll]] for (uint i = 0u; i < 4u * TILE_M; i++) {
-            [[unroll]] for (uint h = 0u; h < blocks; h++) {
-                uint words[8];
-                [[unroll]] for (uint c = 0u; c < 8u; c++) {
-                    words[c] = L(_word)(i, h, c);
-                }
-                [[unroll]] for (uint n = 0u; n < TILE_N; n++) {
-                    uint b = DOTS_BLOCKS * n + h;
-                    ivec2 products = ivec2(0);
-                    [[unroll]] for (uint c = 0u; c < 8u; c++) {
-                        products[c / 4u] += dots_of(words[c], dots_words[8u * b + c]);
-                    }
-                    ivec2 sums = dots_sums[b];
-                    float v;
-                    if (L(_in_parts)()) {
-                        v = L(_scaled)(L(_dots_scales)[2u * i], products.x, sums.x) +
-                            L(_scaled)(L(_dots_scales)[2u * i + 1u], products.y, sums.y);
-                    } else {
-                        v = L(_scaled)(L(_dots_scales)[2u * i + h], products.x + products.y, sums.x + sums.y);
-                    }
-                    acc[TILE_M * n + i / 4u][i % 4u] += dots_scale[b] * v;
-                }
-            }
-        }
+        L(_add)(0u);
+#ifdef TWIN
+        A2_add(TILE_M * TILE_N);
+#endif
     }
 }

@@ -56,12 +56,18 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.iter().flat_map(|plan| plan.steps.iter().map(|step| step.shader)));
         }
     }
-    // Norms and twins of products of few columns (tests/gemm.rs).
-    let products = Products { schedule: Some(ProductSchedule::Across), ..Products::default() };
-    let limits = Limits { products, ..device.engine().limits().clone() };
-    for case in cases::normed() {
-        let plan = case.plan(&limits, device.options()).unwrap_or_else(|e| panic!("{}: {e}", case.name));
-        run.extend(plan.steps.iter().map(|step| step.shader));
+    // Products of few columns, with norms and twins, and with right factors as bytes (tests/gemm.rs).
+    for dots in [None, Some(true)] {
+        let products = Products { schedule: Some(ProductSchedule::Across), dots, ..Products::default() };
+        let limits = Limits { products, ..device.engine().limits().clone() };
+        for case in cases::normed().iter().chain(&cases::fused()) {
+            let plan = case.plan(&limits, device.options());
+            run.extend(plan.iter().flat_map(|plan| plan.steps.iter().map(|step| step.shader)));
+        }
+        for case in cases::dots() {
+            let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
+            run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
+        }
     }
     run.extend(["probe", "repack_in", "repack_out"]);
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();

@@ -256,6 +256,26 @@ fn normed() {
     }
 }
 
+/// The same with right factors that are rounded to bytes, after the norm.
+#[test]
+fn normed_as_bytes() {
+    for (schedule, step) in DOTS.into_iter().zip([4, 16]) {
+        let mut run = 0;
+        for (storage, first) in STORAGES.into_iter().zip([0, 1]) {
+            let device = device(storage, schedule, "");
+            let plan = |case: &FusedCase| case.plan(device.engine().limits(), device.options());
+            let mut cases = cases::normed();
+            cases.retain(|case| plan(case).is_ok_and(|plan| has(&plan, schedule)));
+            for case in cases.iter().skip(first).step_by(step) {
+                case.check(&device).unwrap_or_else(|failure| panic!("{schedule} {storage:?} {failure}"));
+                run += 1;
+            }
+            device.assert_valid();
+        }
+        assert!(run >= 20 / step, "{schedule}: {run} cases");
+    }
+}
+
 /// The planner of a GPU makes the same of the single ops: one dispatch, but where more than one node takes what a twin gives.
 #[test]
 fn norms_are_part_of_products() {

@@ -123,14 +123,20 @@ const fn variant(plain: &'static str, name: &'static str, others: u32) -> Varian
     Variant { plain, rotated: false, name, others, extras: MAX_EXTRAS as u32 }
 }
 
+const fn twin(name: &'static str) -> Variant {
+    Variant { plain: name, rotated: false, name, others: 5, extras: SECOND }
+}
+
 const fn rotated(plain: &'static str, name: &'static str, others: u32, extras: u32) -> Variant {
     Variant { plain, rotated: true, name, others, extras }
 }
 
-const VARIANTS: [Variant; 39] = [
+const VARIANTS: [Variant; 42] = [
     variant("binary", "binary_fused", 3),
     variant("gemm", "gemm_fused", 3),
     variant("gemm_dots", "gemm_dots_fused", 3),
+    variant("gemm_dots_normed", "gemm_dots_normed", 4),
+    twin("gemm_dots_twin"),
     variant("gemm_matrix", "gemm_matrix_fused", 3),
     variant("gemm_matrix_bf16", "gemm_matrix_bf16_fused", 3),
     variant("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair", 5),
@@ -142,7 +148,7 @@ const VARIANTS: [Variant; 39] = [
     variant("gemm_staged_pair", "gemm_staged_pair", 5),
     variant("gemm_subgroup", "gemm_subgroup_fused", 3),
     variant("gemm_subgroup_pair", "gemm_subgroup_pair", 5),
-    Variant { plain: "gemm_twin", rotated: false, name: "gemm_twin", others: 5, extras: SECOND },
+    twin("gemm_twin"),
     variant("layer_norm", "layer_norm_fused", 2),
     variant("repeat_back", "repeat_back_fused", 2),
     variant("rms_norm", "rms_norm_fused", 2),
@@ -155,6 +161,7 @@ const VARIANTS: [Variant; 39] = [
     variant("unary", "unary_fused", 2),
     rotated("gemm", "gemm_rotated", 5, 3),
     rotated("gemm_dots", "gemm_dots_rotated", 5, 3),
+    rotated("gemm_dots_normed", "gemm_dots_normed_rotated", 6, 2),
     rotated("gemm_matrix", "gemm_matrix_rotated", 5, 3),
     rotated("gemm_matrix_bf16", "gemm_matrix_bf16_rotated", 5, 3),
     rotated("gemm_matrix_bf16_pair", "gemm_matrix_bf16_pair_rotated", 7, 1),

@@ -96,7 +96,7 @@ pub fn invocations(constants: &[(u32, u32)], groups: [u32; 3]) -> u64 {
     product(groups.map(u64::from)).saturating_mul(constant(constants, LOCAL_SIZE).unwrap_or(1).into())
 }
 
-/// What products of the shaders `gemm_normed` and `gemm_twin` have beside two factors.
+/// What products of the shaders `*_normed` and `*_twin` have beside two factors.
 struct Shared {
     twin: bool,
     normed: bool,
@@ -106,9 +106,9 @@ struct Shared {
 
 impl Shared {
     fn of(shader: &str, constants: &[(u32, u32)]) -> Self {
-        let twin = shader == "gemm_twin";
+        let twin = shader.ends_with("_twin");
         let gain = constant(constants, GAIN).is_some_and(|gain| gain != 0);
-        Self { twin, normed: twin || shader == "gemm_normed", gain }
+        Self { twin, normed: twin || shader.ends_with("_normed"), gain }
     }
 
     fn operands(&self) -> usize {
@@ -324,10 +324,10 @@ impl Product {
         }
     }
 
-    /// What is multiplied on b: a texel for every quad of k, whatever n is.
+    /// What is multiplied on b: a texel for every quad of k, for each value of n.
     fn gain(&self, at: &Addressing, quads: u32, is_read: bool, subgroup: u32) -> Traffic {
-        let Schedule { lanes_m, lanes_n, lanes_k, .. } = self.schedule;
-        let requests = if is_read { product([self.sums(), quads.into()]) } else { 0 };
+        let Schedule { lanes_m, lanes_n, lanes_k, tile_n, .. } = self.schedule;
+        let requests = if is_read { product([self.sums(), tile_n.into(), quads.into()]) } else { 0 };
         let loads = Loads { lanes: vec![spread(0, lanes_k, 4)], instructions: vec![spread(0, quads, 4)], together: 1 };
         let read = read(at, loads, subgroup);
         Traffic {

@@ -177,7 +177,7 @@ fn odd_magnitudes(column: u32, k: u32) -> f32 {
     let x = ((37 * column + 11 * k) % 101) as f32 / 50.0 - 1.013;
     match (column, k) {
         (0, _) => 0.0,
-        (1, _) => x * if k / 32 % 2 == 0 { 1e-38 } else { 1e-30 },
+        (1, _) => x * if (k / 32).is_multiple_of(2) { 1e-38 } else { 1e-30 },
         (2, _) => 1e30 * x,
         (3, 17) => f32::INFINITY,
         (4, 3 | 40) => {

@@ -87,7 +87,7 @@ pub(super) fn dots(dtype: DType) -> Option<Dots> {
 pub(super) fn stepped(size: &Size, limits: &Limits) -> Size {
     let asked = limits.products.dots.unwrap_or(limits.byte_dots == ByteDots::Accelerated);
     let rounded =
-        asked && limits.byte_dots != ByteDots::None && size.n <= FEW_N && size.kind == Kind::Single && size.b_along_k;
+        asked && limits.byte_dots != ByteDots::None && size.n <= FEW_N && size.kind != Kind::Pair && size.b_along_k;
     let dots = size.dots.filter(|_| rounded);
     Size { dots, step_k: dots.map_or(size.step_k, |dots| dots.k), ..*size }
 }
@@ -224,7 +224,7 @@ pub(super) fn time(size: &Size, tile: &AcrossTile, parts: u32) -> f64 {
     let multiplying = match size.dots {
         Some(Dots { k, .. }) => {
             let [rows, columns] = [4 * quads_m, columns].map(f64::from);
-            let of_rows = rows * (TAKING_APART + MULTIPLYING * columns);
+            let of_rows = left * rows * (TAKING_APART + MULTIPLYING * columns);
             f64::from(k / 32) * (ROUNDING * columns + of_rows) / 4.0
         }
         None => 4.0 * sums * quads,

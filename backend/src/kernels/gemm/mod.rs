@@ -1,6 +1,6 @@
-//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_dots`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix` and
-//! their `*_pair`; of few columns also with what comes before it, a norm of the right factor, and two of one right factor: shaders
-//! `gemm_normed` and `gemm_twin`.
+//! MUL_MAT and OUT_PROD: a matrix product, or the sum of two, shaders `gemm`, `gemm_dots`, `gemm_subgroup`, `gemm_staged`, `gemm_matrix`
+//! and their `*_pair`; of few columns also with what comes before it, a norm of the right factor, and two of one right factor: shaders
+//! `gemm_normed`, `gemm_twin` and those of dots.
 //!
 //! `dst[m, n] = sum over k of a[.] b[.]`: MUL_MAT sums over view axis 0 of both operands, OUT_PROD over view axis 1. That flag
 //! and the axis that carries an operand's lanes say how it is read: lanes along k or lanes along m (n), both as fragments of
@@ -139,7 +139,8 @@ pub(super) fn normed(call: Call<'_>, fused: &Fused, factors: &[Operand]) -> Resu
             own.check_steps(arg)?;
             let twin = Product { a: (arg, shared_over_heads(own, arg, call.output)?), ..first.clone() };
             // One loop goes over both.
-            if own.dtype != call.inputs[0].dtype || twin.steps() != first.steps() {
+            let alike = twin.steps() == first.steps() && twin.dots()? == first.dots()?;
+            if own.dtype != call.inputs[0].dtype || !alike {
                 return refuse("the left factors of twins are not alike");
             }
             Some(twin.a)

@@ -293,13 +293,13 @@ impl Schedule {
                 (MatrixType::Bf16, true) => "gemm_matrix_bf16_pair",
             };
         }
-        match kind {
-            Kind::Normed => return "gemm_normed",
-            Kind::Twin => return "gemm_twin",
-            Kind::Single | Kind::Pair => {}
-        }
-        if self.dots {
-            return DOTS;
+        match (self.dots, kind) {
+            (false, Kind::Normed) => return "gemm_normed",
+            (false, Kind::Twin) => return "gemm_twin",
+            (true, Kind::Single | Kind::Pair) => return DOTS,
+            (true, Kind::Normed) => return "gemm_dots_normed",
+            (true, Kind::Twin) => return "gemm_dots_twin",
+            (false, Kind::Single | Kind::Pair) => {}
         }
         match (self.stage.is_some(), self.share > 1, pair) {
             (true, _, false) => "gemm_staged",

@@ -326,15 +326,15 @@ fn normed(twin: bool, norm: Option<Norm>, more: &[Operand]) -> (Fused, Vec<Opera
     (Fused { twin, norm, ..Fused::new(Op::MulMat, epilogue) }, inputs)
 }
 
-/// [64, 4] = [128, 64] x [128, 4]: 16 invocations with the same k, each of which loads 4 texels of a weight, 4 of the other operand and
-/// one of the gain for every 4 k; what stands where there is no gain is not read.
+/// [64, 4] = [128, 64] x [128, 4]: 16 invocations with the same k, each of which loads 4 texels of a weight, of the other operand and of
+/// the gain for every 4 k; what stands where there is no gain is not read.
 #[test]
 fn a_norm_before_a_product_by_hand() {
     let [weight, gain] = [f32s([128, 64, 1, 1]), home(DType::F32, [128, 1, 1, 1], 1)];
     let norm = |gain| Some(Norm { eps: 1e-5, gain });
     let (own, quads) = (16, 32);
     for (twin, norm, more, shader, expected) in [
-        (false, norm(true), vec![gain.clone()], "gemm_normed", vec![4 * own * quads, 4 * own * quads, own * quads]),
+        (false, norm(true), vec![gain.clone()], "gemm_normed", vec![4 * own * quads, 4 * own * quads, 4 * own * quads]),
         (false, norm(false), Vec::new(), "gemm_normed", vec![4 * own * quads, 4 * own * quads, 0]),
         (true, None, vec![weight.clone()], "gemm_twin", vec![4 * own * quads, 4 * own * quads, 4 * own * quads, 0]),
         (
@@ -342,7 +342,7 @@ fn a_norm_before_a_product_by_hand() {
             norm(true),
             vec![weight, gain.clone()],
             "gemm_twin",
-            vec![4 * own * quads, 4 * own * quads, 4 * own * quads, own * quads],
+            vec![4 * own * quads, 4 * own * quads, 4 * own * quads, 4 * own * quads],
         ),
     ] {
         let (fused, inputs) = normed(twin, norm, &more);

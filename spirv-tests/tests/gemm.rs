@@ -287,7 +287,13 @@ fn norms_are_part_of_products() {
         for case in cases.iter().skip(first).step_by(5) {
             let plan = plan(&case.graph, limits, device.options(), &UpperBound(limits)).expect("a plan");
             let [step] = &plan.steps[..] else { panic!("{storage:?} {}: {:?}", case.name, plan.steps) };
-            assert!(["gemm_normed", "gemm_twin"].iter().any(|name| step.shader.starts_with(name)), "{}", case.name);
+            assert!(
+                ["gemm_normed", "gemm_twin", "gemm_dots_normed", "gemm_dots_twin"]
+                    .iter()
+                    .any(|name| step.shader.starts_with(name)),
+                "{}",
+                case.name
+            );
             case.check_planned(&device).unwrap_or_else(|failure| panic!("{storage:?} {failure}"));
         }
         device.assert_valid();

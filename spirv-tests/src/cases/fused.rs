@@ -248,7 +248,7 @@ fn blocks() -> Vec<FusedCase> {
     let bias = s.extra_f32([33, 1, 1, 1], Fill::Floats(1.0));
     s.step(ADD, &[ROOT, bias]);
     cases.push(s.case("Q4_K, one column, bias"));
-    let mut s = product(Op::MulMat, DType::Q4_K, [512, 16, 1, 1], [512, 4, 1, 1], &Fill::Floats(1.0));
+    let mut s = product(Op::MulMat, DType::Q4_K, [256, 16, 1, 1], [256, 4, 1, 1], &Fill::Floats(1.0));
     let at = s.setup().input(DType::I32, [4, 1, 1, 1], Fill::Ids(300));
     s.rotate(Rope { n_dims: 8, ..PLAIN_ROPE }, 8, 1, vec![at]);
     cases.push(s.case("Q4_K, four columns, rotated"));

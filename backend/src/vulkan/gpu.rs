@@ -21,12 +21,12 @@ use super::transfer::Lane;
 
 /// An opened device. Share it in an `Arc`; every method may be called from any thread.
 pub struct Gpu {
+    /// Transfers, one at a time. First to go: it waits for what is under way, which uses the others.
+    pub(super) lane: Mutex<Lane>,
     /// Bound in place of the kind of storage an operand does not use.
     dummies: Dummies,
     pipelines: Pipelines,
     cache_folder: Option<PathBuf>,
-    /// Transfers, one at a time.
-    pub(super) lane: Mutex<Lane>,
     pub(super) force_staging: bool,
     pub(super) repacking: Repacking,
     /// Texels of a turn's half of staging.
@@ -83,10 +83,10 @@ impl Gpu {
         }
         let pipelines_file = options.cache_folder.as_deref().map(|folder| device.cache_file(folder, "pipelines"));
         Ok(Arc::new(Self {
+            lane: Mutex::new(lane),
             dummies,
             pipelines: Pipelines::new(&device, options.max_pipelines, pipelines_file)?,
             cache_folder: options.cache_folder.clone(),
-            lane: Mutex::new(lane),
             force_staging: options.force_staging,
             repacking: options.repacking,
             half,

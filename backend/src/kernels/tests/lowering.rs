@@ -330,10 +330,11 @@ fn attention_of_one_query_is_one_dispatch() {
     for (keys, size, groups, teams, tiles) in [
         (5, 64, 8, 1, 1),
         (256, 64, 8, 16, 1),
-        (1536, 64, 8, 16, 6),
+        (512, 64, 8, 16, 2),
+        (1536, 64, 8 * 6, 16, 1),
         (1792, 64, 8 * 7, 16, 1),
         (32768, 64, 8 * 16, 16, 8),
-        (512, 128, 8, 8, 2),
+        (512, 128, 8 * 2, 8, 1),
         (1024, 128, 8 * 4, 8, 1),
     ] {
         let lowered = one_query(keys, size, false, gpu());

@@ -19,13 +19,17 @@ use super::edit::Edit;
 use super::index::Index;
 use find::Trained;
 
+/// Elements of a head up to which a sweep pays early. An H200 takes 223 us for 512 tokens and 32 heads of 64 where products take 257, and 284
+/// for 12 heads of 128 where products take 192.
+const SHORT_HEAD: u32 = 64;
+
 /// Which attention is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionScope {
     /// All that a device can compute in one sweep.
     All,
-    /// Only what matrix units compute, for so many queries or more: by invocations alone, or for few, a sweep takes longer than the
-    /// products that it replaces.
+    /// Only what matrix units compute, for so many queries or more, and eight times as many where heads are longer than 64: by
+    /// invocations alone, or for fewer, a sweep takes longer than the products that it replaces.
     ByUnits(u32),
 }
 
@@ -74,6 +78,7 @@ fn replace(edit: &mut Edit<'_>, found: &Trained, limits: &Limits, scope: Attenti
         if !kernels::trains_attention_by_units(size, limits) {
             return Err(format!("no matrix units take rows of {size} elements here"));
         }
+        let least = if size > SHORT_HEAD { least.saturating_mul(8) } else { least };
         if queries < least {
             return Err(format!("{queries} queries are fewer than {least}"));
         }

@@ -190,8 +190,8 @@ fn what_a_device_cannot_do_is_not_replaced() {
 fn attention_is_replaced_where_units_compute_it() {
     let unit = MatrixUnit { factors: MatrixType::F16, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
     let gpu = Limits { subgroup_size: 32, matrix_units: vec![unit], ..Limits::for_tests() };
-    let scene = scene(Size { size: 64, ..SMALL });
-    let (graph, report) = replace_attention(&scene.graph, &gpu, AttentionScope::ByUnits(1));
+    let short = scene(Size { size: 64, ..SMALL });
+    let (graph, report) = replace_attention(&short.graph, &gpu, AttentionScope::ByUnits(1));
     assert_eq!((report.replaced, &report.refused[..]), (1, &[][..]));
     let planned = plan(&graph, &gpu, PlanOptions::default(), &Exact).unwrap();
     let by_units = |name: &str| planned.steps.iter().any(|step| step.shader == name);
@@ -204,9 +204,15 @@ fn attention_is_replaced_where_units_compute_it() {
         Limits { max_shared_memory: 4096, ..gpu.clone() },
     ];
     for limits in others {
-        let (replaced, report) = replace_attention(&scene.graph, &limits, AttentionScope::ByUnits(1));
-        assert!(report.replaced == 0 && *replaced == scene.graph, "{limits:?}");
+        let (replaced, report) = replace_attention(&short.graph, &limits, AttentionScope::ByUnits(1));
+        assert!(report.replaced == 0 && *replaced == short.graph, "{limits:?}");
         assert_eq!(report.refused, ["weights: no matrix units take rows of 64 elements here"]);
+    }
+    // Longer heads wait for eight times as many queries.
+    let long = scene(Size { size: 96, tokens: 16, ..SMALL });
+    for (least, replaced) in [(2, 1), (3, 0)] {
+        let (_, report) = replace_attention(&long.graph, &gpu, AttentionScope::ByUnits(least));
+        assert_eq!(report.replaced, replaced, "{least}: {report}");
     }
 }
 

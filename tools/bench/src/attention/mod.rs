@@ -3,6 +3,8 @@
 
 mod case;
 
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use fblayout::engine::{AttentionChoice, Engine, EngineOptions, Program, Tensor};
 use fblayout::graph::{DType, Desc};
@@ -16,11 +18,13 @@ use crate::{Failure, Measured};
 
 use case::{Case, Made, What};
 
-/// Nanoseconds of runs that are not counted, and that are.
-const WARM: f64 = 10e6;
+/// A GPU's clock rises for tenths of a second: until then attention takes up to five times as long.
+const WARM: Duration = Duration::from_millis(500);
+
+/// Nanoseconds of runs that count, at least.
 const ENOUGH: f64 = 50e6;
 
-/// Most runs of either.
+/// Most of them.
 const MOST_RUNS: usize = 50;
 
 #[derive(Args)]
@@ -152,12 +156,9 @@ fn timed(mut program: Program, case: &Case, compute_bytes: u64) -> Result<Times,
         program.run()?;
         Ok(program.step_nanoseconds()?.ok_or("the tape took no timestamps")?.iter().sum())
     };
-    let mut warm = 0.0;
-    for _ in 0..MOST_RUNS {
-        warm += run()?;
-        if warm >= WARM {
-            break;
-        }
+    let start = Instant::now();
+    while start.elapsed() < WARM {
+        run()?;
     }
     let mut counted: Vec<f64> = Vec::new();
     while counted.len() < MOST_RUNS && counted.iter().sum::<f64>() < ENOUGH {

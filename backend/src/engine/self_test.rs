@@ -95,7 +95,7 @@ impl Case {
         let mut graph = Graph::new();
         let a = graph.external("a", self.dtype, a);
         let b = graph.external("b", DType::F32, b);
-        let product = graph.node("product", self.op.clone(), vec![graph.whole(a), graph.whole(b)])?;
+        let product = graph.node("product", self.op, vec![graph.whole(a), graph.whole(b)])?;
         graph.keep(product);
         Ok((graph, [a, b, product]))
     }
@@ -181,19 +181,31 @@ impl Case {
 /// takes the time. Nothing is kept: see [`crate::probe::keep`].
 ///
 /// A schedule that a driver does not compile or run has failed; where it loses the device, those after it are untested.
-pub fn self_test(engine: &Engine) -> Vec<Tested> {
+///
+/// # Errors
+/// There is no memory for a test, which says nothing of its schedule.
+pub fn self_test(engine: &Engine) -> Result<Vec<Tested>, Error> {
     let mut tested = Vec::new();
     for case in cases() {
         let Some(limits) = case.limits(engine.gpu.limits()) else { continue };
         let options = super::EngineOptions { budget: None, selection: None, ..engine.options.clone() };
         let under = Engine::over(Arc::clone(&engine.gpu), options, limits, None);
-        let outcome = case.test(&under).unwrap_or_else(|why| Outcome::Failed(why.to_string()));
+        let outcome = match case.test(&under) {
+            Ok(outcome) => outcome,
+            Err(why) if is_of_memory(&why) => return Err(why),
+            Err(why) => Outcome::Failed(why.to_string()),
+        };
         tested.push(Tested { schedule: case.schedule, outcome });
         if engine.gpu.is_lost() {
             break;
         }
     }
-    tested
+    Ok(tested)
+}
+
+fn is_of_memory(error: &Error) -> bool {
+    use crate::vulkan::Error::{NoMemory, OutOfDeviceMemory, OutOfHostMemory};
+    matches!(error, Error::Device(NoMemory { .. } | OutOfDeviceMemory { .. } | OutOfHostMemory { .. }))
 }
 
 /// Whether all runs have the bits of the first, and that one is within the bounds.
@@ -332,7 +344,7 @@ mod tests {
     #[test]
     fn the_device_passes() {
         let engine = Engine::open(0, &from_env()).unwrap();
-        let tested = self_test(&engine);
+        let tested = self_test(&engine).unwrap();
         let wanted: Vec<_> =
             cases().iter().filter(|case| case.limits(engine.limits()).is_some()).map(|c| c.schedule).collect();
         assert_eq!(tested.iter().map(|tested| tested.schedule).collect::<Vec<_>>(), wanted);

@@ -371,9 +371,9 @@ mod tests {
         let (_, profile) = Preset::machines().next().unwrap();
         let failed = [TestedSchedule::Across, TestedSchedule::Staged, TestedSchedule::Dots]
             .map(|schedule| Tested { schedule, outcome: Outcome::Failed("other bits".into()) });
-        probe::keep(&untested.gpu, profile, Some(&failed)).unwrap();
+        probe::keep(&untested.gpu, profile, &failed).unwrap();
         // A profile that is measured again leaves the tests as they are.
-        probe::keep(&untested.gpu, profile, None).unwrap();
+        probe::keep(&untested.gpu, profile, &[]).unwrap();
 
         let engine = Engine::open(0, &options).unwrap();
         let off = SchedulesOff { across: true, staged: true, parts: false };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Profile, Tested};
+use crate::device::{Outcome, Profile, Tested};
 use crate::vulkan::{AdapterInfo, Gpu, GpuOptions};
 
 /// Why a profile is not there, or cannot be kept.
@@ -72,18 +72,31 @@ fn tests(path: &Path) -> Result<Vec<Tested>, KeptError> {
     }
 }
 
-/// Keeps a profile for the next run, with what came of tests made now or, if none were, of those that are kept; its path. The file is replaced
-/// at once.
+/// Keeps a profile for the next run, with what came of tests; its path. Of schedules that these do not tell of, as under clamped limits, what was kept
+/// before stays. The file is replaced at once.
 ///
 /// # Errors
 /// Where there is no folder, or it cannot be written.
-pub fn keep(gpu: &Gpu, profile: &Profile, tested: Option<&[Tested]>) -> Result<PathBuf, KeptError> {
+pub fn keep(gpu: &Gpu, profile: &Profile, tested: &[Tested]) -> Result<PathBuf, KeptError> {
     let path = path(gpu)?;
     // A damaged file is replaced.
-    let tested = tested.map_or_else(|| tests(&path).unwrap_or_default(), <[Tested]>::to_vec);
+    let tested = renewed(tests(&path).unwrap_or_default(), tested);
     let device = format!("{}, {}", gpu.adapter().name, gpu.adapter().driver);
     write(&path, &Kept { device, profile, tested }).map_err(|error| KeptError::File { path: path.clone(), error })?;
     Ok(path)
+}
+
+/// What is known of schedules once they were tested again: what now passed or failed, and for others what was known before.
+fn renewed(before: Vec<Tested>, now: &[Tested]) -> Vec<Tested> {
+    let mut all = now.to_vec();
+    for old in before {
+        match all.iter_mut().find(|new| new.schedule == old.schedule) {
+            None => all.push(old),
+            Some(new) if matches!(new.outcome, Outcome::Unused(_)) => *new = old,
+            Some(_) => {}
+        }
+    }
+    all
 }
 
 fn read(path: &Path) -> Result<Kept<Profile>, KeptError> {
@@ -98,7 +111,7 @@ fn write(path: &Path, kept: &Kept<&Profile>) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Outcome, Preset, TestedSchedule};
+    use crate::device::{Preset, TestedSchedule};
 
     #[test]
     fn a_profile_comes_back_and_damage_is_named() {
@@ -115,6 +128,21 @@ mod tests {
         let damaged = read(&path).err().unwrap().to_string();
         assert!(damaged.contains("no profile"), "{damaged}");
         assert!(tests(&path).is_err());
+    }
+
+    /// A failure is forgotten only where its schedule ran again.
+    #[test]
+    fn what_is_not_tested_again_stays_as_it_was() {
+        use TestedSchedule::{Across, Direct, Dots, Staged};
+        let found = |schedule, outcome| Tested { schedule, outcome };
+        let failed = |schedule| found(schedule, Outcome::Failed("other bits".into()));
+        let passed = |schedule| found(schedule, Outcome::Passed);
+        let unused = |schedule| found(schedule, Outcome::Unused("direct".into()));
+        let before = vec![failed(Direct), failed(Staged), failed(Dots), passed(Across)];
+        let now = [passed(Direct), unused(Staged), failed(Across)];
+        assert_eq!(renewed(before.clone(), &now), [passed(Direct), failed(Staged), failed(Across), failed(Dots)]);
+        assert_eq!(renewed(before.clone(), &[]), before);
+        assert_eq!(renewed(Vec::new(), &now), now);
     }
 
     #[test]

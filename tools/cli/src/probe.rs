@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let profile = probe::measure(gpu)?;
     let seconds = began.elapsed().as_secs_f64();
     let tested = self_test(&engine)?;
-    let kept = caching.then(|| probe::keep(gpu, &profile, Some(&tested))).transpose()?;
+    let kept = caching.then(|| probe::keep(gpu, &profile, &tested)).transpose()?;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Probed { profile: &profile, tested: &tested })?);
     } else {

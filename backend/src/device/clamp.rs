@@ -169,7 +169,7 @@ impl LimitsClamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::MatrixType;
+    use crate::device::{MatrixType, SchedulesOff};
 
     fn unit(factors: MatrixType, k: u32) -> MatrixUnit {
         MatrixUnit { factors, m: 16, n: 16, k, subgroup: 32, max_invocations: 1024 }
@@ -266,6 +266,13 @@ mod tests {
     }
 
     #[test]
+    fn schedules_are_switched_off_by_name() {
+        let off =
+            LimitsClamp::parse(r#"{"products": {"off": {"staged": true}}}"#).unwrap().apply(&roomy()).products.off;
+        assert_eq!(off, SchedulesOff { staged: true, ..SchedulesOff::default() });
+    }
+
+    #[test]
     fn every_preset_parses_by_name_and_is_idempotent() {
         for name in PRESETS.each_ref().map(|preset| preset.name) {
             let clamp = LimitsClamp::parse(name).unwrap();
@@ -283,6 +290,8 @@ mod tests {
         assert!(field.contains("heap_byte"), "{field}");
         let tile = r#"{"products": {"schedule": "staged", "tile": {"lanes_m": 24}}}"#;
         assert_eq!(LimitsClamp::parse(tile).unwrap_err(), ClampError::Tile);
+        let off = LimitsClamp::parse(r#"{"products": {"off": {"direct": true}}}"#).unwrap_err().to_string();
+        assert!(off.contains("direct") && off.contains("across"), "{off}");
         assert_eq!(LimitsClamp::parse(r#"{"storage_buffer_alignment": 48}"#).unwrap_err(), ClampError::Alignment(48),);
     }
 }

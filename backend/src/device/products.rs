@@ -28,6 +28,8 @@ pub struct Products {
     /// The choice by shape leaves shared memory alone: where it is the memory that caches are, or a slow one, texels come as fast
     /// from caches, and registers hold what invocations share.
     pub from_caches: bool,
+    /// Schedules that no product has, whatever is asked for.
+    pub off: SchedulesOff,
 }
 
 impl Products {
@@ -41,7 +43,32 @@ impl Products {
         dots: None,
         parts: None,
         from_caches: false,
+        off: SchedulesOff { across: false, staged: false, parts: false },
     };
+}
+
+/// Schedules that are not to be used; products have the next one that suits them. Direct ones stay, and what else is not to be used a device is
+/// without: [`Limits::byte_dots`], [`Limits::matrix_units`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SchedulesOff {
+    /// [`ProductSchedule::Across`].
+    pub across: bool,
+    /// [`ProductSchedule::Staged`].
+    pub staged: bool,
+    /// [`ProductSchedule::Matrix`] of F32 in parts.
+    pub parts: bool,
+}
+
+impl SchedulesOff {
+    /// Whether all of a schedule is off.
+    pub fn has(self, schedule: ProductSchedule) -> bool {
+        match schedule {
+            ProductSchedule::Across => self.across,
+            ProductSchedule::Staged => self.staged,
+            ProductSchedule::Direct | ProductSchedule::Matrix => false,
+        }
+    }
 }
 
 /// How a product is spread over invocations and memories.

@@ -1,9 +1,11 @@
 //! The facade: tensors with homes on one device, graphs compiled to programs that are recorded once and replayed.
 
 mod program;
+mod self_test;
 mod tensor;
 
 pub use program::Program;
+pub use self_test::self_test;
 pub use tensor::Tensor;
 
 use std::borrow::Cow;
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::device::{Limits, Preset, Profile};
+use crate::device::{Limits, Preset, Profile, Tested};
 use crate::graph::{DType, Desc, Graph, GraphError, Shape, ValueId};
 use crate::kernels::StorageKind;
 use crate::layout::Illegal;
@@ -44,6 +46,9 @@ pub struct EngineOptions {
     /// A file for what every kind of step took, see [`crate::roofline`]; programs take timestamps then. That of the first engine of a
     /// process: `.1`, `.2` and so on follow the names of the others' files.
     pub roofline: Option<PathBuf>,
+    /// What came of the tests of the device's schedules; those that failed are not used. Unless it is said, what is kept of them counts,
+    /// see [`EngineOptions::tested_on`].
+    pub tested: Option<Vec<Tested>>,
 }
 
 /// What becomes of attention that a graph trains as products and a softmax, where layouts are treated by [`Policy::Full`]: results are
@@ -87,7 +92,24 @@ impl EngineOptions {
         let roofline = std::env::var_os("FBL_ROOFLINE").filter(|file| !file.is_empty()).map(PathBuf::from);
         let gpu = GpuOptions::from_env()?;
         let tape = TapeOptions::under(gpu.validation);
-        Ok(Self { gpu, plan, selection, budget, tape, attention, head, roofline })
+        Ok(Self { gpu, plan, selection, budget, tape, attention, head, roofline, tested: None })
+    }
+
+    /// The options with what is kept of the tests of a device's schedules, unless they say it; a file that cannot be read says nothing.
+    pub fn tested_on(self, adapter: &AdapterInfo) -> Self {
+        let kept = || {
+            probe::kept_tests(&self.gpu, adapter).unwrap_or_else(|why| {
+                log::warn!("{}: {why}; its schedules count as untested", adapter.name);
+                Vec::new()
+            })
+        };
+        let tested = Some(self.tested.clone().unwrap_or_else(kept));
+        Self { tested, ..self }
+    }
+
+    /// The limits under which an engine plans: those of the device, clamped as asked, without what schedules need that failed.
+    pub fn limits(&self, adapter: &AdapterInfo) -> Limits {
+        self.gpu.limits(adapter).without_failed(self.tested.as_deref().unwrap_or_default())
     }
 }
 
@@ -229,6 +251,7 @@ fn then<'g, R>(
 pub struct Engine {
     gpu: Arc<Gpu>,
     options: EngineOptions,
+    limits: Limits,
     /// What is known from the graphs planned so far.
     planner: Mutex<Planner<'static>>,
     recorder: Option<Arc<Recorder>>,
@@ -240,19 +263,31 @@ impl Engine {
         Ok(vulkan::adapters()?)
     }
 
-    /// Opens the adapter of this index.
+    /// Opens the adapter of this index, without the schedules whose kept tests failed.
     pub fn open(adapter: usize, options: &EngineOptions) -> Result<Arc<Self>, Error> {
         let gpu = Gpu::open(adapter, &options.gpu)?;
-        let planner = Mutex::new(Planner::new(gpu.limits(), options.plan, options.selection));
+        let options = options.clone().tested_on(gpu.adapter());
+        for tested in options.tested.iter().flatten() {
+            if let Some(why) = tested.failure() {
+                let (name, schedule) = (&gpu.adapter().name, tested.schedule);
+                log::warn!("{name}: schedule {schedule} of products failed its test and is off: {why}");
+            }
+        }
+        let limits = options.limits(gpu.adapter());
         let recorder = options.roofline.as_deref().map(|file| Arc::new(recorder(file, &gpu)));
-        Ok(Arc::new(Self { gpu, options: options.clone(), planner, recorder }))
+        Ok(Arc::new(Self::over(gpu, options, limits, recorder)))
+    }
+
+    fn over(gpu: Arc<Gpu>, options: EngineOptions, limits: Limits, recorder: Option<Arc<Recorder>>) -> Self {
+        let planner = Mutex::new(Planner::new(&limits, options.plan, options.selection));
+        Self { gpu, options, limits, planner, recorder }
     }
 
     /// An engine over the same device that plans otherwise; what the options say of the device itself does not count.
     pub fn beside(&self, options: &EngineOptions) -> Arc<Self> {
-        let planner = Mutex::new(Planner::new(self.gpu.limits(), options.plan, options.selection));
-        let options = EngineOptions { gpu: self.options.gpu.clone(), ..options.clone() };
-        Arc::new(Self { gpu: Arc::clone(&self.gpu), options, planner, recorder: self.recorder.clone() })
+        let EngineOptions { gpu, tested, .. } = self.options.clone();
+        let options = EngineOptions { gpu, tested, ..options.clone() };
+        Arc::new(Self::over(Arc::clone(&self.gpu), options, self.limits.clone(), self.recorder.clone()))
     }
 
     /// How it was opened.
@@ -285,9 +320,9 @@ impl Engine {
         self.recorder.as_ref().map(|recorder| recorder.file())
     }
 
-    /// Limits of the device, clamped as asked.
+    /// Limits under which it plans: those of the device, clamped as asked, without what schedules need that failed their tests.
     pub fn limits(&self) -> &Limits {
-        self.gpu.limits()
+        &self.limits
     }
 
     /// A zero-filled tensor in the home that its dtype and shape prescribe.
@@ -333,13 +368,14 @@ impl Engine {
 
     /// Whether [`Engine::compile`] would plan this graph; the error says why not.
     pub fn supports(&self, graph: &Graph) -> Result<(), Error> {
-        Self::would_support(self.gpu.adapter(), &self.options, graph)
+        graph.verify()?;
+        Ok(plan::supports(graph, &self.limits, self.options.plan)?)
     }
 
-    /// [`Engine::supports`] of an engine that is not open yet.
+    /// [`Engine::supports`] of an engine that is not open yet; its options are to be [`EngineOptions::tested_on`] the device.
     pub fn would_support(adapter: &AdapterInfo, options: &EngineOptions, graph: &Graph) -> Result<(), Error> {
         graph.verify()?;
-        Ok(plan::supports(graph, &options.gpu.limits(adapter), options.plan)?)
+        Ok(plan::supports(graph, &options.limits(adapter), options.plan)?)
     }
 
     /// What [`Engine::compile`] would do with this graph. Steps name nodes of the graph as it is run, see [`Engine::planned`].

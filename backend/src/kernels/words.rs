@@ -4,16 +4,27 @@ use super::addressing::constant;
 use super::dispatch::{BOX, LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
 use super::gemm::{REDUCE, Schedule, Unit};
 use super::operand::FIRST_ID;
+use crate::device::TestedSchedule;
 
 /// First constant id of an op's own parameters.
 const PARAMETERS: u32 = 16;
+
+/// The schedule of a product, of any other dispatch nothing.
+fn product(shader: &str, constants: &[(u32, u32)]) -> Option<Schedule> {
+    Schedule::of(shader, constants).filter(|_| shader.starts_with("gemm"))
+}
+
+/// Which of the schedules that devices are tested for a dispatch has, if it is one of a product.
+pub(crate) fn tested_schedule(shader: &str, constants: &[(u32, u32)]) -> Option<TestedSchedule> {
+    product(shader, constants).map(|schedule| schedule.tested())
+}
 
 /// How a dispatch is spread over invocations.
 pub fn schedule_in_words(shader: &str, constants: &[(u32, u32)], groups: [u32; 3]) -> String {
     let get = |id| constant(constants, id).unwrap_or(1);
     let workgroups = times(&groups);
     let size = get(LOCAL_SIZE);
-    let product = Schedule::of(shader, constants).filter(|_| shader.starts_with("gemm"));
+    let product = product(shader, constants);
     let Some(Schedule { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share, step_n, dots, stage }) = product
     else {
         let extents = [0, 1, 2, 3].map(|axis| get(BOX + axis));

@@ -13,7 +13,7 @@ use crate::device::{Estimate, ImageLines, IntegerCosts, Profile};
 use crate::kernels::StorageKind;
 use curve::{Curve, saturation};
 pub use device::measure;
-pub use kept::{KeptError, keep, kept};
+pub use kept::{KeptError, keep, kept, kept_tests};
 
 /// What the units of a machine are asked to do, by workgroups of [`GROUP`] invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The Vulkan devices of this machine and what they say of themselves.
 
 use std::ffi::CStr;
+use std::path::{Path, PathBuf};
 
 use ash::{ext, khr, vk};
 
@@ -46,6 +47,15 @@ pub struct AdapterInfo {
     pub memory: u64,
     /// The device's own limits, before any clamp.
     pub limits: Limits,
+    /// A name for files that no other device, driver or version of this crate has.
+    pub cache_stem: String,
+}
+
+impl AdapterInfo {
+    /// The file of this device and driver in a folder; `extension` says what is in it.
+    pub fn cache_file(&self, folder: &Path, extension: &str) -> PathBuf {
+        folder.join(format!("{}.{extension}", self.cache_stem))
+    }
 }
 
 /// The devices that speak Vulkan 1.1 and compute, real GPUs before CPU drivers; at least one, or an error.
@@ -98,8 +108,6 @@ pub(super) struct Properties {
     /// Largest bytes of one `rgba32ui` storage image.
     pub max_image_bytes: u64,
     pub timestamp_period_ns: f32,
-    /// A name that no other device, driver or version of this crate has.
-    pub cache_stem: String,
 }
 
 /// Format of every image: a container of 16 bytes whose storage support Vulkan guarantees.
@@ -221,11 +229,6 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
         api_version: version_text(basic.api_version),
         memory: heap_bytes,
         limits: own_limits,
-    };
-    let properties = Properties {
-        buffer_image_granularity: limits.buffer_image_granularity,
-        max_image_bytes: image.max_resource_size,
-        timestamp_period_ns: limits.timestamp_period,
         cache_stem: format!(
             "{:04x}-{:04x}-{:08x}-{:032x}-{}",
             basic.vendor_id,
@@ -234,6 +237,11 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
             u128::from_be_bytes(basic.pipeline_cache_uuid),
             env!("CARGO_PKG_VERSION"),
         ),
+    };
+    let properties = Properties {
+        buffer_image_granularity: limits.buffer_image_granularity,
+        max_image_bytes: image.max_resource_size,
+        timestamp_period_ns: limits.timestamp_period,
     };
     Ok(Some(Adapter {
         raw,

@@ -3,7 +3,6 @@
 //! Everything made from a device holds it in an `Arc`, so it goes last. Transfers wait for their own work before they
 //! return; only a tape leaves work in flight, and it keeps alive what it uses and waits before it goes.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -100,11 +99,6 @@ impl Device {
             _ => {}
         }
         Error::of_call(call, result)
-    }
-
-    /// The file of this device and driver in a folder.
-    pub fn cache_file(&self, folder: &Path, extension: &str) -> PathBuf {
-        folder.join(format!("{}.{extension}", self.adapter.properties.cache_stem))
     }
 
     /// What is alive.

@@ -81,7 +81,7 @@ impl Gpu {
                 Object::Image(image) => device.instance.log.never_touched(image.view),
             }
         }
-        let pipelines_file = options.cache_folder.as_deref().map(|folder| device.cache_file(folder, "pipelines"));
+        let pipelines_file = options.cache_file(&device.adapter.info, "pipelines");
         Ok(Arc::new(Self {
             lane: Mutex::new(lane),
             dummies,
@@ -175,7 +175,7 @@ impl Gpu {
 
     /// Where a file of this device and driver is kept between runs, if files are; `extension` says what is in it.
     pub fn cache_file(&self, extension: &str) -> Option<PathBuf> {
-        self.cache_folder.as_deref().map(|folder| self.device.cache_file(folder, extension))
+        self.cache_folder.as_deref().map(|folder| self.adapter().cache_file(folder, extension))
     }
 
     /// What is alive on the device.

@@ -87,6 +87,11 @@ impl GpuOptions {
         }
     }
 
+    /// Where a file of this device and driver is kept between runs, if files are; `extension` says what is in it.
+    pub fn cache_file(&self, adapter: &AdapterInfo, extension: &str) -> Option<PathBuf> {
+        self.cache_folder.as_deref().map(|folder| adapter.cache_file(folder, extension))
+    }
+
     /// Defaults changed by the environment: `FBL_VALIDATION` is `off`, `core` or `sync`; `FBL_LIMITS` is what
     /// [`LimitsClamp::parse`] reads; `FBL_REPACK` is `auto`, `host` or `device`; `FBL_CACHE` is a folder for what is kept, or `off`, and by default the user's cache folder. Empty
     /// counts as unset.

@@ -387,7 +387,7 @@ pub unsafe extern "C" fn fbl_engine_probe(
 ) -> fbl_status {
     let measured = |engine: &Engine| {
         let profile = probe::measure(engine.gpu())?;
-        match probe::keep(engine.gpu(), &profile) {
+        match probe::keep(engine.gpu(), &profile, &[]) {
             Ok(_) | Err(probe::KeptError::NoFolder) => {}
             Err(error) => log::warn!("the profile is not kept: {error}"),
         }

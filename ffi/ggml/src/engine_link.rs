@@ -85,7 +85,8 @@ impl Engine for Link {
     fn adapters() -> Result<Vec<Adapter>, String> {
         let options = EngineOptions::from_env().map_err(text)?;
         let adapters = engine::Engine::adapters().map_err(text)?;
-        Ok(adapters.into_iter().map(|info| Adapter { info, options: options.clone() }).collect())
+        let adapter = |info| Adapter { options: options.clone().tested_on(&info), info };
+        Ok(adapters.into_iter().map(adapter).collect())
     }
 
     fn describe(adapter: &Adapter) -> Description {

@@ -1,11 +1,13 @@
-//! `fblayout probe`: what a device does at most.
+//! `fblayout probe`: what a device does at most, and which of its schedules compute what they should.
 
 use std::time::Instant;
 
 use clap::Args;
-use fblayout::device::{Estimate, Profile};
+use fblayout::device::{Estimate, Outcome, Profile, Tested};
+use fblayout::engine::{Engine, EngineOptions, self_test};
 use fblayout::probe;
-use fblayout::vulkan::{Gpu, GpuOptions};
+use fblayout::vulkan::GpuOptions;
+use serde::Serialize;
 
 /// Options of `fblayout probe`.
 #[derive(Args)]
@@ -13,24 +15,46 @@ pub struct Arguments {
     /// Number of the device, as `fblayout doctor` lists them
     #[arg(long, default_value_t = 0)]
     device: usize,
-    /// Print the profile as JSON
+    /// Print the profile as JSON, with what came of the tests in `tested`
     #[arg(long)]
     json: bool,
 }
 
-/// Measures, keeps and prints.
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Probed<'a> {
+    #[serde(flatten)]
+    profile: &'a Profile,
+    tested: &'a [Tested],
+}
+
+/// Measures, tests, keeps and prints.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let options = GpuOptions::from_env()?;
-    let gpu = Gpu::open(arguments.device, &options)?;
+    let caching = options.cache_folder.is_some();
+    // What failed before is tested anew.
+    let options = EngineOptions { gpu: options, tested: Some(Vec::new()), ..EngineOptions::default() };
+    let engine = Engine::open(arguments.device, &options)?;
+    let gpu = engine.gpu();
     let began = Instant::now();
-    let profile = probe::measure(&gpu)?;
+    let profile = probe::measure(gpu)?;
     let seconds = began.elapsed().as_secs_f64();
-    let kept = options.cache_folder.is_some().then(|| probe::keep(&gpu, &profile)).transpose()?;
+    let tested = self_test(&engine)?;
+    let kept = caching.then(|| probe::keep(gpu, &profile, &tested)).transpose()?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&profile)?);
+        println!("{}", serde_json::to_string_pretty(&Probed { profile: &profile, tested: &tested })?);
     } else {
         println!("{}: measured in {seconds:.1} s", gpu.adapter().name);
         print(&profile);
+        println!("schedules of products, tested:");
+        for Tested { schedule, outcome } in &tested {
+            let told = match outcome {
+                Outcome::Passed => "passed".to_owned(),
+                Outcome::Unused(other) => format!("not used: the product was computed by {other}"),
+                Outcome::Failed(why) => format!("FAILED, and not used from now on: {why}"),
+            };
+            println!("  {:<26}{told}", schedule.to_string());
+        }
     }
     match kept {
         Some(path) => eprintln!("kept in '{}'", path.display()),

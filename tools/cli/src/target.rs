@@ -45,8 +45,10 @@ impl Target {
             return Ok(Self::Present(Engine::open(0, &options)?));
         }
         if name == MEASURED {
-            let gpu = Gpu::open(0, &GpuOptions::from_env()?)?;
-            let (limits, profile) = (gpu.limits().clone().into(), Some(probe::kept(&gpu)?.into()));
+            let options = EngineOptions { gpu: GpuOptions::from_env()?, ..EngineOptions::default() };
+            let gpu = Gpu::open(0, &options.gpu)?;
+            let limits = options.tested_on(gpu.adapter()).limits(gpu.adapter()).into();
+            let profile = Some(probe::kept(&gpu)?.into());
             return Ok(Self::Limits { limits, options: plan, profile });
         }
         let profile = Preset::find(name.trim()).and_then(|preset| preset.profile.clone()).map(Box::new);

@@ -67,7 +67,11 @@ pub(super) fn by_units(size: &Size, limits: &Limits) -> Option<Schedule> {
     let asked = limits.products.schedule == Some(ProductSchedule::Matrix);
     let (wanted, any, pieces) = match size.factors {
         Factors::Rounded(factors) => (factors, asked, 1),
-        Factors::Whole(_) if size.kind == Kind::Single && (asked || size.k >= LEAST_K_OF_PARTS) => {
+        // Where parts are off they are not rounded instead.
+        Factors::Whole(_) if size.kind == Kind::Single => {
+            if limits.products.off.parts || !(asked || size.k >= LEAST_K_OF_PARTS) {
+                return None;
+            }
             (MatrixType::F16, false, 2)
         }
         Factors::Whole(factors) if asked => (factors, true, 1),

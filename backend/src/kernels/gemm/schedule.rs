@@ -37,7 +37,7 @@ use super::{
     BAND, BUFFERS, LANES_K, LANES_M, LANES_N, LOCAL_SIZE, MATRIX_BUFFERS, MATRIX_K, MATRIX_M, MATRIX_N, PARTS, QUADS_K,
     SHARE, STEP_N, TILE_M, TILE_N,
 };
-use crate::device::{AcrossTile, Limits, MatrixTile, MatrixType, ProductSchedule, StagedTile};
+use crate::device::{AcrossTile, Limits, MatrixTile, MatrixType, ProductSchedule, StagedTile, TestedSchedule};
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
@@ -311,6 +311,19 @@ impl Schedule {
         }
     }
 
+    /// What is tested of it on a device.
+    pub fn tested(&self) -> TestedSchedule {
+        match (self.stage, self.unit()) {
+            (_, Some(Unit { pieces: 2.., .. })) => TestedSchedule::MatrixParts,
+            (_, Some(Unit { factors: MatrixType::F16, .. })) => TestedSchedule::MatrixF16,
+            (_, Some(Unit { factors: MatrixType::Bf16, .. })) => TestedSchedule::MatrixBf16,
+            (Some(_), None) => TestedSchedule::Staged,
+            (None, None) if self.dots => TestedSchedule::Dots,
+            (None, None) if self.lanes_k > 1 => TestedSchedule::Across,
+            (None, None) => TestedSchedule::Direct,
+        }
+    }
+
     /// Invocations of a workgroup.
     pub fn invocations(&self) -> u32 {
         self.lanes_m * self.lanes_n * self.lanes_k * self.unit().map_or(1, |unit| unit.subgroup)
@@ -322,12 +335,13 @@ impl Schedule {
         [m * self.tile_m * self.lanes_m, n * self.tile_n * self.lanes_n]
     }
 
-    /// The schedule of a product on a device: the one that is asked for, else by shape; direct where that has no room.
+    /// The schedule of a product on a device: the one that is asked for and not off, else by shape; direct where that has no room.
     ///
     /// # Errors
     /// Invocations of a workgroup that the halves of a head need and the device does not have.
     pub(super) fn choose(size: Size, limits: &Limits) -> Result<Self, String> {
-        let chosen = match limits.products.schedule.unwrap_or_else(|| by_shape(&size, limits)) {
+        let asked = limits.products.schedule.filter(|&schedule| !limits.products.off.has(schedule));
+        let chosen = match asked.unwrap_or_else(|| by_shape(&size, limits)) {
             ProductSchedule::Direct => None,
             ProductSchedule::Across => Self::across(&size, limits),
             ProductSchedule::Staged => Self::staged(&size, limits),
@@ -412,8 +426,11 @@ impl Schedule {
         Some(Self { tile_m, tile_n, lanes_m, lanes_n, lanes_k, parts, share: 1, step_n: 1, dots, stage: None })
     }
 
-    /// The tile that [`cost`] likes best of those that fit.
+    /// The tile that [`cost`] likes best of those that fit; none where the schedule is off.
     fn staged(size: &Size, limits: &Limits) -> Option<Self> {
+        if limits.products.off.staged {
+            return None;
+        }
         let keeps_halves = |tile: &StagedTile| size.halves.is_none_or(|h| tile.quads_m == 2 && tile.lanes_m == h);
         let fits = |tile: &StagedTile| tile.fits(limits) && keeps_halves(tile);
         let candidates = || TILES.iter().filter(|tile| fits(tile)).map(|&tile| (tile, staged_parts(size, &tile)));
@@ -434,7 +451,7 @@ fn by_shape(size: &Size, limits: &Limits) -> ProductSchedule {
     // There, texels that neighbours share come from a cache at the price of shared memory, and barriers are dear.
     if is_processor(limits) {
         ProductSchedule::Direct
-    } else if is_of_few_sums(size) {
+    } else if is_of_few_sums(size) && !limits.products.off.across {
         ProductSchedule::Across
     } else if limits.products.from_caches {
         ProductSchedule::Direct

@@ -1,6 +1,9 @@
 use super::across::Fetches;
 use super::schedule::{Dots, Factors, Kind, Schedule, Size, Stage};
-use crate::device::{AcrossTile, ByteDots, Limits, MatrixType, MatrixUnit, ProductSchedule, Products, StagedTile};
+use crate::device::{
+    AcrossTile, ByteDots, Limits, MatrixType, MatrixUnit, ProductSchedule, Products, SchedulesOff, StagedTile,
+    TestedSchedule,
+};
 
 const PLAIN: Size = Size {
     quads_m: 144,
@@ -255,4 +258,47 @@ fn few_sums_fill_a_gpu() {
     let swept = Limits { products: Products { across: Some(tile), ..Products::default() }, ..gpu };
     let chosen = choose(Size { quads_m: 2, n: 512, k: 2048, ..PLAIN }, &swept);
     assert_eq!((chosen.tile_m, chosen.tile_n, chosen.lanes_k), (2, 4, 256));
+}
+
+/// A product whose schedule is off has the next one that suits it, also where the one that is off is asked for.
+#[test]
+fn schedules_that_are_off_have_others_in_their_place() {
+    use ProductSchedule::{Across, Matrix, Staged};
+    use TestedSchedule as Found;
+    let on = SchedulesOff::default();
+    let [no_across, no_staged, no_parts] =
+        [SchedulesOff { across: true, ..on }, SchedulesOff { staged: true, ..on }, SchedulesOff { parts: true, ..on }];
+    let found = |size: Size, limits: &Limits, off, asked| {
+        let products = Products { off, schedule: asked, ..limits.products };
+        choose(size, &Limits { products, ..limits.clone() }).tested()
+    };
+    let plain = Limits { max_shared_memory: 48 << 10, byte_dots: ByteDots::Accelerated, ..limits(32, 32) };
+    let units = Limits { matrix_units: vec![unit(MatrixType::F16, 16)], ..plain.clone() };
+    let phone = Limits { products: Products { from_caches: true, ..Products::default() }, ..plain.clone() };
+    let large = Size { quads_m: 512, n: 512, k: 2048, ..PLAIN };
+    let few = Size { n: 4, ..large };
+    let dots = Size { dots: Some(Dots { k: 32, texels: 2 }), factors: Factors::Rounded(MatrixType::F16), ..few };
+    let none = SchedulesOff { across: true, staged: true, parts: true };
+    for (size, limits, off, before, after) in [
+        (few, &plain, no_across, Found::Across, Found::Staged),
+        (few, &units, no_across, Found::Across, Found::MatrixParts),
+        (few, &phone, no_across, Found::Across, Found::Direct),
+        (dots, &plain, no_across, Found::Dots, Found::Staged),
+        (few, &plain, none, Found::Across, Found::Direct),
+        (large, &plain, no_staged, Found::Staged, Found::Direct),
+        (large, &units, no_parts, Found::MatrixParts, Found::Staged),
+        (large, &units, none, Found::MatrixParts, Found::Direct),
+        (large, &units, no_staged, Found::MatrixParts, Found::MatrixParts),
+    ] {
+        assert_eq!(found(size, limits, on, None), before, "{size:?}");
+        assert_eq!(found(size, limits, off, None), after, "{size:?} without {off:?}");
+    }
+    assert_eq!(found(large, &plain, on, Some(Across)), Found::Across);
+    assert_eq!(found(large, &plain, no_across, Some(Across)), Found::Staged);
+    assert_eq!(found(few, &plain, no_staged, Some(Staged)), Found::Across);
+    // Factors of F32 are not rounded because they cannot be in parts.
+    assert_eq!(found(large, &units, no_parts, Some(Matrix)), Found::Staged);
+    // Kernels that only across has are refused, not computed another way unseen.
+    let off = Limits { products: Products { off: no_across, ..plain.products }, ..plain };
+    assert_eq!(choose(Size { kind: Kind::Normed, ..few }, &off).lanes_k, 1);
 }

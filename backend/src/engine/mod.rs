@@ -270,7 +270,7 @@ impl Engine {
         for tested in options.tested.iter().flatten() {
             if let Some(why) = tested.failure() {
                 let (name, schedule) = (&gpu.adapter().name, tested.schedule);
-                log::warn!("{name}: schedule {schedule} of products failed its test and is off: {why}");
+                log::warn!("{name}: schedule {schedule} of products failed its test: {why}");
             }
         }
         let limits = options.limits(gpu.adapter());

@@ -120,7 +120,7 @@ impl Descriptors {
 
 impl Drop for Descriptors {
     fn drop(&mut self) {
-        // SAFETY: the tape waited for its last run before its fields are dropped.
+        // SAFETY: the tape, or the lane, waited for the last run before it drops this.
         unsafe { self.device.raw.destroy_descriptor_pool(self.pool, None) };
     }
 }

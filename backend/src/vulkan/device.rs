@@ -1,7 +1,7 @@
 //! The logical device: one compute queue, the memory budget, and whether the device is lost.
 //!
-//! Everything made from a device holds it in an `Arc`, so it goes last. Transfers wait for their own work before they
-//! return; only a tape leaves work in flight, and it keeps alive what it uses and waits before it goes.
+//! Everything made from a device holds it in an `Arc`, so it goes last. Tapes and uploads that the device repacks
+//! leave work in flight; they keep alive what it uses and wait before they go.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};

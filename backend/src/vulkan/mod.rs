@@ -3,8 +3,8 @@
 //! Nothing here decides about layouts; a plan says what to make and what to run. The API is safe under two contracts
 //! that no check here replaces: a shader's words are valid SPIR-V, and its accesses stay within what it is bound to.
 //!
-//! Objects keep alive what they need, so they may be dropped in any order. Transfers wait for their own work; a
-//! tape's run is waited for by [`Tape::wait`], by the next run, or by its drop, and whatever the tape uses lives as
+//! Objects keep alive what they need, so they may be dropped in any order. Transfers wait for their own work, but for
+//! uploads that the device repacks, whose lane keeps what they use; a tape's run is waited for by [`Tape::wait`], by the next run, or by its drop, and whatever the tape uses lives as
 //! long as the tape.
 //!
 //! Without a loader, a driver or enough memory the result is an [`Error`], never a panic. A lost device stays lost:

@@ -92,12 +92,13 @@ impl Lane {
                 recorder.dispatch(work.pipeline, set, piece.groups);
             })
         });
+        // A storage larger than staging must not outlive its owner.
+        let held = work.storage.bytes() <= self.staging.texels * TEXEL_BYTES;
+        let ended = if done.is_ok() && held { Ok(()) } else { done.and(self.rest()) };
         // The turn that ends last has all that either uses.
         let Work { pipeline, storage, stage, sets, .. } = work;
         self.keep(last, Box::new((Arc::clone(pipeline), storage.clone(), stage, sets)));
-        // What is larger than staging must not outlive its owner.
-        let held = bytes.len() as u64 <= self.staging.texels * TEXEL_BYTES;
-        if done.is_ok() && held { Ok(()) } else { done.and(self.rest()) }
+        ended
     }
 
     fn repack_out(&mut self, mut work: Work<'_>, pieces: &[Piece], out: &mut [u8]) -> Result<()> {

@@ -227,7 +227,7 @@ impl RawBuffer {
 
 impl Drop for RawBuffer {
     fn drop(&mut self) {
-        // SAFETY: no work in flight uses it: transfers wait, tapes keep their storages alive.
+        // SAFETY: no work in flight uses it: transfers wait or, as tapes do, keep their storages alive.
         unsafe { self.device.raw.destroy_buffer(self.raw, None) };
     }
 }

@@ -133,10 +133,21 @@ impl Lane {
         self.turns[turn].used.push(used);
     }
 
-    /// Waits until both turns are over: all of staging is free.
+    /// Waits until both turns are over: all of staging is free, and so is all that either uses.
     pub fn rest(&mut self) -> Result<()> {
-        let ended = [self.finish(0), self.finish(1)];
-        ended.into_iter().fold(Ok(()), Result::and)
+        let waited = [0, 1].map(|turn| self.wait(turn));
+        waited.into_iter().fold(Ok(()), Result::and)?;
+        self.turns.iter_mut().for_each(|turn| turn.used.clear());
+        Ok(())
+    }
+
+    fn wait(&mut self, turn: usize) -> Result<()> {
+        let Turn { fence, in_flight, .. } = &mut self.turns[turn];
+        if *in_flight {
+            self.device.wait(*fence)?;
+            *in_flight = false;
+        }
+        Ok(())
     }
 
     /// Waits until a turn is over, records with `record`, and submits.
@@ -164,12 +175,8 @@ impl Lane {
 
     /// Waits until a turn is over.
     pub fn finish(&mut self, turn: usize) -> Result<()> {
-        let Turn { fence, in_flight, used, .. } = &mut self.turns[turn];
-        if *in_flight {
-            self.device.wait(*fence)?;
-            *in_flight = false;
-        }
-        used.clear();
+        self.wait(turn)?;
+        self.turns[turn].used.clear();
         Ok(())
     }
 

@@ -16,7 +16,7 @@ const SMALL: usize = if cfg!(test) { 96 } else { 64 << 10 };
 /// Storages without a record that are kept: more than a graph has results. Only a host that never resets its buffer comes so far.
 const MOST_PARKED: usize = if cfg!(test) { 8 } else { 4096 };
 
-/// Device storage of whole tensors; calls are ordered after all submitted work and complete on return.
+/// Device storage of whole tensors; calls are ordered after all submitted work, and what is submitted later after them.
 pub trait Home {
     /// A tensor on the device; clones name the same storage.
     type Tensor: Clone;
@@ -115,8 +115,9 @@ impl<T: Clone> Record<T> {
 
     /// Copies bytes `from..` of the record to `out`.
     fn copy_out<H: Home<Tensor = T>>(&mut self, home: &H, from: usize, out: &mut [u8]) -> Result<(), MemoryError> {
-        // Much goes straight where it is wanted; little is likely to be asked for again, and is kept.
-        if let (Host::Absent, Some(tensor), true) = (&self.host, &self.device, out.len() > SMALL) {
+        // Most of a record goes straight where it is wanted; of less, more is likely to be asked for, and it is kept.
+        let most = out.len() > SMALL && 4 * out.len() >= self.len;
+        if let (Host::Absent, Some(tensor), true) = (&self.host, &self.device, most) {
             return home.read_part(tensor, from, out).map_err(MemoryError::Device);
         }
         self.pull(home)?;

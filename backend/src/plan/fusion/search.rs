@@ -165,7 +165,15 @@ impl<'a> Search<'a> {
         let group = self.groups.of_product(product);
         let runs = self.groups.at(group.nodes[group.nodes.len() - 1]).is_some() || !self.groups.takes(product);
         let all = || [group.root].into_iter().chain(group.twin);
-        if !runs || group.second.is_some() || !all().all(reads) || !self.has_few_columns(&nodes[product]) {
+        // A step behind the products would read what nobody stores.
+        let others = group.nodes.iter().filter(|&&at| !all().any(|product| product == at));
+        let read_besides = others.flat_map(|&at| &nodes[at].inputs).any(|input| input.value == result);
+        if !runs
+            || read_besides
+            || group.second.is_some()
+            || !all().all(reads)
+            || !self.has_few_columns(&nodes[product])
+        {
             return None;
         }
         let mut all_nodes: Vec<usize> = norm.nodes().chain(group.nodes.iter().copied()).collect();

@@ -347,6 +347,8 @@ enum Around {
     Nothing,
     /// Something else than products reads its result.
     Reader,
+    /// The step behind a product does.
+    Step,
     /// The host does.
     Kept,
     /// The gain changes before the last product.
@@ -385,6 +387,12 @@ fn decoding(columns: u32, k: u32, gain: bool, around: Around) -> Graph {
         let read = g.node("read", Op::Unary(Unary::Neg), vec![g.whole(normed)]).unwrap();
         g.keep(read);
     }
+    if around == Around::Step {
+        let square = g.external("square", DType::F16, [k, k, 1, 1]);
+        let product = g.node("square", Op::MulMat, vec![g.whole(square), g.whole(normed)]).unwrap();
+        let sum = g.node("read", ADD, vec![g.whole(product), g.whole(normed)]).unwrap();
+        g.keep(sum);
+    }
     if around == Around::Kept {
         g.keep(normed);
     }
@@ -405,7 +413,7 @@ fn products_of_few_columns_normalise_their_right_factor() {
         assert_eq!(places_on(&graph, PROCESSOR)[0], norm);
         assert_eq!(places_on(&decoding(9, 32, gain, Around::Nothing), GPU)[0], norm);
     }
-    for around in [Around::Reader, Around::Kept, Around::Update] {
+    for around in [Around::Reader, Around::Step, Around::Kept, Around::Update] {
         let graph = decoding(1, 32, true, around);
         assert_eq!(places_on(&graph, GPU)[0], ["norm", "gained"]);
         let mut data = filled(&graph, &mut 6);

@@ -65,6 +65,10 @@ impl Reference {
 fn to_bytes(b: &mut Array) {
     for block in b.rows_mut().flat_map(|column| column.chunks_mut(32)) {
         let scale = block.iter().fold(0.0, |most: f64, x| most.max(x.abs())) / 127.0;
+        // Beside an infinity nothing else counts.
+        if scale.is_infinite() {
+            continue;
+        }
         block.iter_mut().for_each(|x| *x = if scale > 0.0 { (*x / scale).round() * scale } else { 0.0 });
     }
 }

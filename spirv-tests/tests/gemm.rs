@@ -344,6 +344,27 @@ fn matrix_units() {
     }
 }
 
+/// Right factors that are in 16 bits already, or are copied to them as weights in blocks are.
+#[test]
+#[ignore = "needs a device with matrix units"]
+fn factors_in_16_bits() {
+    let (copied, given): (Vec<Case>, Vec<Case>) =
+        cases::narrow().into_iter().partition(|case| case.name.contains("copied"));
+    for (schedule, storage) in MATRICES.into_iter().zip(STORAGES.into_iter().cycle()) {
+        assert_cases(storage, &given, schedule, "");
+    }
+    let device = device(STORAGES[0], MATRICES[0], "");
+    for case in &copied {
+        let limits = device.engine().limits();
+        let plan = plan(&case.graph, limits, device.options(), &UpperBound(limits)).expect("a plan");
+        let copies = plan.steps.iter().filter(|step| step.shader.starts_with("copy")).count();
+        assert_eq!(copies, 1, "{}", case.name);
+    }
+    let fails: Vec<String> = check_all(&device, &copied).iter().map(ToString::to_string).collect();
+    assert!(fails.is_empty(), "{} cases fail\n{}", fails.len(), fails.join("\n"));
+    device.assert_valid();
+}
+
 /// Every way that factors of F32 are read, and what their exponents may be.
 #[test]
 #[ignore = "needs a device with matrix units"]

@@ -46,6 +46,7 @@ pub use dispatch::most_operands;
 pub(crate) use elementwise::code as step;
 pub use epilogue::{Epilogue, EpilogueStep, Fused, MAX_EXTRAS, MAX_STEPS, Norm, SecondProduct, Source};
 pub(crate) use functions::selector as function;
+pub(crate) use gemm::rounds_factors;
 pub use in_place::works_in_place;
 pub(crate) use repack::{DIGIT_WORDS, FIRST_DIGIT, kernel as repacker};
 pub use repack::{REPACK_BYTES, REPACK_HEADER, REPACK_HOME, Way};

@@ -18,6 +18,7 @@ mod index;
 mod ladder;
 mod lowering;
 mod memory;
+mod narrow;
 mod order;
 mod pack;
 mod part;

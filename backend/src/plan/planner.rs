@@ -9,7 +9,7 @@ use super::fusion::{Fusion, Groups};
 use super::ladder::Ladder;
 use super::lowering::Lowerings;
 use super::select::Tables;
-use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector, commute};
+use super::{Footprint, Layouts, Plan, PlanError, PlanOptions, Selector, commute, narrow};
 
 /// Plans graph after graph under the same limits and options.
 pub struct Planner<'p> {
@@ -44,12 +44,29 @@ impl<'p> Planner<'p> {
             *self = Self { in_turn, ..Self::new(self.lowerings.limits(), self.lowerings.options(), selection) };
         }
         let fuses = self.lowerings.options().policy.fusion() == Fusion::All;
-        let Some(commuted) = fuses.then(|| commute::behind_products(graph)).flatten() else {
+        if !fuses {
             return self.plan_as_written(graph, footprint);
+        }
+        let Some(commuted) = commute::behind_products(graph) else {
+            return self.plan_in_16_bits(graph, footprint);
         };
-        let mut plan = self.plan_as_written(&commuted.graph, footprint)?;
+        let mut plan = self.plan_in_16_bits(&commuted.graph, footprint)?;
         commuted.name_nodes(&mut plan.steps);
         Ok(plan)
+    }
+
+    fn plan_in_16_bits(&mut self, graph: &Graph, footprint: &impl Footprint) -> Result<Plan, PlanError> {
+        if let Some(narrowed) = narrow::in_16_bits(graph, self.lowerings.limits()) {
+            match self.plan_as_written(&narrowed.graph, footprint) {
+                Ok(mut plan) => {
+                    narrowed.name_nodes(&mut plan.steps);
+                    return Ok(plan);
+                }
+                // A product that other schedules compute, for where its factors lie, takes no copies.
+                Err(why) => log::debug!("factors stay as they are: {why}"),
+            }
+        }
+        self.plan_as_written(graph, footprint)
     }
 
     fn plan_as_written(&mut self, graph: &Graph, footprint: &impl Footprint) -> Result<Plan, PlanError> {

@@ -6,6 +6,7 @@ mod cost;
 mod fusion;
 mod in_place;
 mod ladder;
+mod narrow;
 mod order;
 mod pieces;
 mod replan;

@@ -226,6 +226,34 @@ fn lanes_on_a_batch_axis() -> [Case; 2] {
     })
 }
 
+/// Right factors in 16 bits, which matrix units alone take, both ways and in heads; and products so large that their factors are copied to 16 bits.
+pub fn narrow() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (dtype, right) in
+        [(DType::F16, DType::F16), (DType::Q8_0, DType::F16), (DType::F16, DType::BF16), (DType::Q4_1, DType::BF16)]
+    {
+        for (op, k, m, n) in [(Op::MulMat, 96, 33, 17), (Op::OutProd, 45, 64, 19)] {
+            let [a, b] = if op == Op::MulMat { [[k, m, 3, 1], [k, n, 6, 1]] } else { [[m, k, 3, 1], [n, k, 6, 1]] };
+            let mut s = Setup::new();
+            let inputs = vec![s.input(dtype, a, Fill::Integers), s.input(right, b, Fill::Integers)];
+            cases.push(s.case(format!("{dtype:?} by {right:?}"), op, inputs));
+            let mut s = Setup::new();
+            let turned = s.input(right, [b[1], b[0], 6, 1], Fill::Integers).transpose();
+            let inputs = vec![s.input(dtype, a, Fill::Integers), turned];
+            cases.push(s.case(format!("{dtype:?} by {right:?}, b transposed"), op, inputs));
+        }
+    }
+    let large = [
+        (Op::MulMat, DType::F16, [1362, 4098, 1, 1], [1362, 387, 1, 1]),
+        (Op::MulMat, DType::Q8_0, [1056, 1003, 1, 1], [1056, 387, 1, 1]),
+        (Op::OutProd, DType::Q4_1, [1056, 1003, 1, 1], [387, 1003, 1, 1]),
+    ];
+    cases.extend(
+        large.map(|(op, dtype, a, b)| product(&format!("{dtype:?} copied"), op, dtype, a, b, Fill::Floats(1.0))),
+    );
+    cases
+}
+
 fn product(name: &str, op: Op, dtype: DType, a: Shape, b: Shape, fill: Fill) -> Case {
     let mut s = Setup::new();
     let inputs = vec![s.input(dtype, a, fill.clone()), s.f32(b, fill)];

@@ -30,7 +30,7 @@ mod windows;
 
 pub use encode::encoded;
 pub use fused::fused;
-pub use gemm::dots;
+pub use gemm::{dots, narrow};
 pub use normed::normed;
 pub(crate) use rope::PLAIN as PLAIN_ROPE;
 pub use stored::{copied_blocks, stored};

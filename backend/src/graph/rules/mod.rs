@@ -203,9 +203,12 @@ const WEIGHTS: &[DType] = &[
     DType::TQ2_0,
 ];
 
+/// Types of a right factor: F32, or what matrix units round that to.
+const RIGHT: &[DType] = &[DType::F32, DType::F16, DType::BF16];
+
 pub(super) fn mul_mat(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.dtype(0, WEIGHTS)?;
-    call.dtype(1, &[DType::F32])?;
+    call.dtype(1, RIGHT)?;
     let (a, b) = (call.shape(0), call.shape(1));
     call.extent(1, 0, a[0], "as axis 0 of operand 0, which it is summed with")?;
     call.repeats(0, 2..=3, b)?;
@@ -214,7 +217,7 @@ pub(super) fn mul_mat(call: &Call<'_>) -> Result<Desc, ShapeError> {
 
 pub(super) fn out_prod(call: &Call<'_>) -> Result<Desc, ShapeError> {
     call.dtype(0, WEIGHTS)?;
-    call.dtype(1, &[DType::F32])?;
+    call.dtype(1, RIGHT)?;
     let (a, b) = (call.shape(0), call.shape(1));
     call.extent(1, 1, a[1], "as axis 1 of operand 0, which it is summed with")?;
     call.repeats(0, 2..=3, b)?;

@@ -44,7 +44,7 @@ use super::{
     Access, Arg, Call, Dispatch, Fused, Lowered, Norm, Operand, Refusal, Scratch, SecondProduct, StorageKind, check,
     copy,
 };
-use crate::device::MatrixType;
+use crate::device::{Limits, MatrixType};
 use crate::graph::{DType, Desc, Form, Op};
 use crate::layout::Layout;
 
@@ -102,6 +102,32 @@ pub(super) fn reduced_axis(op: &Op) -> Option<usize> {
 /// Whether either operand can be the first: B is F32, A of any type of weights.
 pub(super) fn is_symmetric(inputs: &[Desc]) -> bool {
     inputs.iter().all(|input| input.dtype == DType::F32)
+}
+
+/// What matrix units of a device round both factors of a product to, if they compute it, and its factors lie as weights and activations do.
+pub(crate) fn rounds_factors(op: &Op, [a, b]: [Desc; 2], limits: &Limits) -> Option<DType> {
+    let reduce = reduced_axis(op)?;
+    let factors = Factors::of(reduce as u32, a.dtype);
+    let Factors::Rounded(to) = factors else { return None };
+    let size = Size {
+        quads_m: a.shape[1 - reduce].div_ceil(4),
+        n: b.shape[1 - reduce],
+        k: b.shape[reduce],
+        batches: [b.shape[2], b.shape[3]],
+        a_along_k: reduce == 0,
+        step_k: 4,
+        b_along_k: reduce == 0,
+        dots: None,
+        halves: None,
+        factors,
+        kind: Kind::Single,
+        quantized: a.dtype.is_quantized(),
+    };
+    let by_units = Schedule::choose(size, limits).is_ok_and(|schedule| schedule.rounds());
+    by_units.then_some(match to {
+        MatrixType::F16 => DType::F16,
+        MatrixType::Bf16 => DType::BF16,
+    })
 }
 
 /// The output with its axes exchanged, where its lanes run along n and both operands are of the type that B has.
@@ -181,6 +207,14 @@ impl Beside {
             Self::Sum(..) => Kind::Pair,
             Self::Factors { twin: None, .. } => Kind::Normed,
             Self::Factors { twin: Some(_), .. } => Kind::Twin,
+        }
+    }
+
+    /// The product that is added.
+    fn second(&self) -> Option<&Product> {
+        match self {
+            Self::Sum(second, _) => Some(second),
+            Self::Nothing | Self::Factors { .. } => None,
         }
     }
 
@@ -265,10 +299,9 @@ impl Product {
         Ok(across::dots(a.dtype).filter(|_| rounded && addressing.is_some_and(in_tiles)))
     }
 
-    /// What matrix units may round both sides to, if anything: products are of weights, outer products of gradients.
+    /// What matrix units may round both sides to, if anything.
     fn factors(&self) -> Factors {
-        let factors = if self.reduce == 0 { MatrixType::F16 } else { MatrixType::Bf16 };
-        if self.a.1.dtype == DType::F32 { Factors::Whole(factors) } else { Factors::Rounded(factors) }
+        Factors::of(self.reduce, self.a.1.dtype)
     }
 
     fn exchanged(self) -> Self {
@@ -298,6 +331,10 @@ fn lower(call: Call<'_>, first: Product, beside: Beside) -> Result<Lowered, Refu
     let mut schedule = Schedule::choose(size, call.limits).map_err(|rule| Refusal(format!("rotation: {rule}")))?;
     if turn.is_some() && schedule.parts > 1 {
         return Err(Refusal(format!("rotation: a product in {} parts of k takes none", schedule.parts)));
+    }
+    let narrow = [Some(&first), beside.second()].into_iter().flatten().any(|product| product.b.1.dtype != DType::F32);
+    if narrow && !schedule.rounds() {
+        return Err(Refusal("a right factor that is not F32: no matrix units multiply it here".into()));
     }
     if kind.is_normed() && (schedule.lanes_k == 1 || schedule.parts > 1 || !k.is_multiple_of(step_k)) {
         return Err(Refusal("a norm or a twin: not all of k is in whole steps of one workgroup each".into()));

@@ -38,6 +38,7 @@ use super::{
     SHARE, STEP_N, TILE_M, TILE_N,
 };
 use crate::device::{AcrossTile, Limits, MatrixTile, MatrixType, ProductSchedule, StagedTile, TestedSchedule};
+use crate::graph::DType;
 
 /// Elements of k in a part: at 576 columns, a slab of Q8_0 or Q4_1 weights is 1.5 to 2.7 MB.
 const PART_K: u32 = 4096;
@@ -154,6 +155,14 @@ pub(super) enum Factors {
     Rounded(MatrixType),
     /// Nothing: units multiply parts of them. Of a pair of products they cannot; where that schedule is asked for, these are rounded to this.
     Whole(MatrixType),
+}
+
+impl Factors {
+    /// Of weights of a type: products are of weights, outer products of gradients.
+    pub fn of(reduce: u32, weights: DType) -> Self {
+        let to = if reduce == 0 { MatrixType::F16 } else { MatrixType::Bf16 };
+        if weights == DType::F32 { Self::Whole(to) } else { Self::Rounded(to) }
+    }
 }
 
 impl Size {
@@ -280,6 +289,11 @@ impl Schedule {
 
     fn unit(&self) -> Option<Unit> {
         self.stage.and_then(|stage| stage.unit)
+    }
+
+    /// Whether matrix units multiply what both factors are rounded to.
+    pub(super) fn rounds(&self) -> bool {
+        self.unit().is_some_and(|unit| unit.pieces == 1)
     }
 
     pub(super) fn shader(&self, kind: Kind) -> &'static str {

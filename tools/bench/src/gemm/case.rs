@@ -100,8 +100,10 @@ pub struct Case {
     pub direction: Direction,
     #[serde(flatten)]
     pub size: Size,
-    /// Type of A; B and the result are F32.
+    /// Type of A; the result is F32.
     pub dtype: DType,
+    /// Type of B.
+    pub right: DType,
     pub storage: &'static str,
     #[serde(skip)]
     pub choice: StorageChoice,
@@ -127,7 +129,7 @@ impl Case {
         let Size { n, m, k } = self.size;
         let stored = |across, rows| if across { [rows, k, 1, 1] } else { [k, rows, 1, 1] };
         let Direction { a_across, b_across } = self.direction;
-        [Desc { dtype: self.dtype, shape: stored(a_across, m) }, Desc::f32(stored(b_across, n))]
+        [Desc { dtype: self.dtype, shape: stored(a_across, m) }, Desc { dtype: self.right, shape: stored(b_across, n) }]
     }
 
     fn result(&self) -> Shape {
@@ -176,6 +178,7 @@ mod tests {
             direction,
             size: Size { n: 3, m: 32, k: 64 },
             dtype,
+            right: DType::F32,
             storage: "buffer",
             choice: StorageChoice::Buffer,
             policy: Policy::Full,

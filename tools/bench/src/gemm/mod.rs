@@ -37,6 +37,9 @@ pub struct Arguments {
     /// Types of weights, as F16 or Q4_K; those of the sets if none is named
     #[arg(long = "dtype", value_parser = dtype)]
     dtypes: Vec<DType>,
+    /// Type of right factors: F32, F16 or BF16
+    #[arg(long, value_parser = dtype, default_value = "F32")]
+    right: DType,
     /// Directions of the shapes and of set gemm: NN, NT, TN or TT (A, then B: N summed along its lanes, T across); all if none is named
     #[arg(long = "direction")]
     directions: Vec<Direction>,
@@ -116,8 +119,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 impl Arguments {
     fn cases(&self, storages: &[(&'static str, StorageChoice)]) -> Vec<Case> {
-        let Self { dtypes, directions, policies, .. } = self;
-        let variants = Variants { storages, dtypes, directions, policies };
+        let Self { dtypes, right, directions, policies, .. } = self;
+        let variants = Variants { storages, dtypes, right: *right, directions, policies };
         let sets = match (&self.sets[..], &self.shapes[..]) {
             ([], []) => Set::ALL.map(|(_, set)| set).to_vec(),
             (sets, _) => sets.to_vec(),
@@ -255,6 +258,7 @@ mod tests {
             direction,
             size,
             dtype,
+            right: DType::F32,
             storage: "buffer",
             choice: StorageChoice::Buffer,
             policy: Policy::Full,

@@ -51,6 +51,8 @@ pub struct Variants<'a> {
     pub storages: &'a [(&'static str, StorageChoice)],
     /// Types of weights; those of the set if empty.
     pub dtypes: &'a [DType],
+    /// Type of right factors.
+    pub right: DType,
     /// Only these of the four directions where a set has them; all if empty.
     pub directions: &'a [Direction],
     /// Only these of the policies that a set has; all if empty.
@@ -160,6 +162,7 @@ impl Variants<'_> {
                     direction: *direction,
                     size: *size,
                     dtype,
+                    right: self.right,
                     storage,
                     choice,
                     policy: reference::POLICY,

@@ -425,7 +425,7 @@ mod tests {
             (
                 "dtype of an operand",
                 |g, [_, x, ..]| g.values[x.index()].dtype = DType::I32,
-                "node y: MUL_MAT: operand 1: is I32, must be one of [F32]",
+                "node y: MUL_MAT: operand 1: is I32, must be one of [F32, F16, BF16]",
             ),
             (
                 "dtype of the output",

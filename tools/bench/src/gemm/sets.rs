@@ -181,7 +181,8 @@ mod tests {
     use super::*;
     use crate::steps::STORAGES;
 
-    const ALL: Variants<'_> = Variants { storages: &STORAGES, dtypes: &[], directions: &[], policies: &[] };
+    const ALL: Variants<'_> =
+        Variants { storages: &STORAGES, dtypes: &[], right: DType::F32, directions: &[], policies: &[] };
 
     #[test]
     fn every_case_of_every_set_is_a_graph() {
@@ -219,7 +220,8 @@ mod tests {
     #[test]
     fn cases_are_chosen() {
         let policies = &[Policy::RTile];
-        let chosen = Variants { storages: &STORAGES[..1], dtypes: &[DType::BF16], directions: &[NN, TT], policies };
+        let chosen =
+            Variants { storages: &STORAGES[..1], dtypes: &[DType::BF16], directions: &[NN, TT], policies, ..ALL };
         assert_eq!((chosen.of(Set::Gemm).len(), chosen.of(Set::Policies).len()), (3 * 2, 3));
         let sizes = [Size { n: 1, m: 2, k: 3 }];
         assert_eq!(chosen.in_directions("shapes", &sizes, &[DType::F16]).len(), 2);

@@ -45,14 +45,14 @@ fn assert_sample(storage: StorageChoice, clamp: &str, step: usize) {
 /// Rows of more than 64 texels fold onto further rows of texels; what does not fit an image goes to a buffer.
 #[test]
 fn images_of_64_texels() {
-    assert_sample(StorageChoice::Image, r#"{"max_image_2d": 64}"#, 8);
+    assert_sample(StorageChoice::Image, r#"{"max_image_2d": 64}"#, 15);
 }
 
 /// Tiles are chosen for the subgroup; a narrow machine runs small workgroups.
 #[test]
 fn small_workgroups_and_wide_subgroups() {
     let clamp = r#"{"max_workgroup_invocations": 64, "max_workgroup_size": [64, 64, 64], "subgroup_size": 64}"#;
-    assert_sample(StorageChoice::Buffer, clamp, 7);
+    assert_sample(StorageChoice::Buffer, clamp, 13);
 }
 
 /// Attention as a GPU computes it, which fetches several quads before it waits and has teams of invocations: of tiles that are short, of
@@ -158,7 +158,7 @@ fn assert_preset(preset: &str) {
 }
 
 /// Cases of each family under a preset.
-const PRESET_CASES: usize = 3;
+const PRESET_CASES: usize = 2;
 
 #[test]
 fn vulkan_minimum() {

@@ -300,7 +300,8 @@ pub enum Triangle {
 /// One op. Operand order and semantics are ggml's; floats are F32 unless a row says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
-    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be of any type that is no integer; axes 2, 3 of a repeat blockwise (GQA).
+    /// MUL_MAT: `dst[m, n, ..] = sum_k a[k, m, ..] b[k, n, ..]`; a may be of any type that is no integer, b
+    /// F32, or F16 or BF16 where matrix units multiply it; axes 2, 3 of a repeat blockwise (GQA).
     MulMat,
     /// OUT_PROD: `dst[m, n, ..] = sum_k a[m, k, ..] b[n, k, ..]`; same types and broadcast as `MulMat`.
     OutProd,

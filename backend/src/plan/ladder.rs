@@ -25,6 +25,15 @@ const STRIPS: [u32; 3] = [4, 3, 2];
 /// Largest growth of a value for the sake of its windows.
 const MOST_GROWTH: f64 = 1.10;
 
+/// Values that are written in place: their content changes within the run.
+pub(super) fn changing(graph: &Graph) -> Vec<bool> {
+    let mut changing = vec![false; graph.values.len()];
+    for id in graph.nodes.iter().flat_map(|node| node.updates.iter().chain([&node.output])) {
+        changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
+    }
+    changing
+}
+
 /// What the readers of a graph's values ask of the homes of those values.
 pub(super) struct Ladder<'a> {
     graph: &'a Graph,
@@ -42,7 +51,6 @@ pub(super) struct Ladder<'a> {
 impl<'a> Ladder<'a> {
     pub fn new(graph: &'a Graph, options: PlanOptions) -> Self {
         let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
-        let mut changing = vec![false; graph.values.len()];
         let mut lane_axes: Vec<&[usize]> = vec![&[0]; graph.values.len()];
         for (at, node) in graph.nodes.iter().enumerate() {
             for input in &node.inputs {
@@ -55,13 +63,10 @@ impl<'a> Ladder<'a> {
             let inputs: Vec<_> = node.inputs.iter().map(desc).collect();
             let output = node.output.index();
             lane_axes[output] = kernels::lane_axes(&node.op, &inputs, &graph.values[output].desc());
-            for id in node.updates.iter().chain([&node.output]) {
-                changing[id.index()] |= graph.values[id.index()].kind == Kind::External;
-            }
         }
         let mut kept = vec![false; graph.values.len()];
         graph.kept.iter().for_each(|id| kept[id.index()] = true);
-        Self { graph, options, readers, lane_axes, changing, kept }
+        Self { graph, options, readers, lane_axes, changing: changing(graph), kept }
     }
 
     /// The graph.

@@ -163,6 +163,7 @@ impl<'a> Translator<'a> {
         let desc = desc(&tensor.geometry)?;
         let slot = self.slot(node);
         let (op, inputs) = match self.widened(&tensor.name, op, &inputs, desc)? {
+            Some(wide) if desc.dtype == DType::F32 => (op, wide),
             // The op computes in F32; its result is rounded to what the node declares.
             Some(wide) => (Op::Copy, vec![self.compute(&tensor.name, op, wide, Desc { dtype: DType::F32, ..desc })?]),
             None => (op, inputs),
@@ -200,12 +201,14 @@ impl<'a> Translator<'a> {
         };
         let result = |wide: bool| if wide && is_half(desc.dtype) { Desc { dtype: DType::F32, ..desc } } else { desc };
         let takes = |wide: bool| infer(&op, &descs(wide), Some(result(wide))).is_ok();
-        if takes(false) || !takes(true) {
+        // Only matrix units multiply a right factor in 16 bits, and not every product.
+        let is_right = op.row().family == Family::Gemm && dtypes.get(1).copied().is_some_and(is_half);
+        if (takes(false) && !is_right) || !takes(true) {
             return Ok(None);
         }
         let mut wide = Vec::with_capacity(inputs.len());
-        for (input, dtype) in inputs.iter().zip(dtypes) {
-            wide.push(match is_half(dtype) {
+        for (at, (input, dtype)) in inputs.iter().zip(dtypes).enumerate() {
+            wide.push(match is_half(dtype) && !(is_right && at == 0) {
                 true => self.compute(name, Op::Copy, vec![*input], Desc::f32(input.shape))?,
                 false => *input,
             });

@@ -246,6 +246,18 @@ fn halves_are_widened_and_rounded_back() {
 }
 
 #[test]
+fn a_right_factor_of_halves_is_widened() {
+    const F16: i32 = 1;
+    let w = World;
+    let [a, x] = [0, 256].map(|at| w.place(w.tensor(F16, NE), WEIGHTS, at));
+    let product = w.place(w.node(NODE_MUL_MAT, &[], F32, [NE[1], NE[1], 1, 1], &[a, x]), COMPUTE, 0);
+    let graph = translated(&w, &[product], 1).graph;
+    assert_eq!(graph.nodes.iter().map(|n| n.op).collect::<Vec<_>>(), [Op::Copy, Op::MulMat]);
+    let factors: Vec<_> = graph.nodes[1].inputs.iter().map(|input| graph.values[input.value.index()].dtype).collect();
+    assert_eq!(factors, [DType::F16, DType::F32]);
+}
+
+#[test]
 fn addresses_come_again_where_no_usage_is_told() {
     let w = World;
     let x = leaf(&w, NE, WEIGHTS, 0);

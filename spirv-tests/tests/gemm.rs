@@ -326,21 +326,23 @@ fn spoiled_norms_fail() {
     fails(other);
 }
 
-/// Matrices of sums: the tile that shapes choose, one of a single subgroup and buffer, one that is wide along n, of two buffers. Factors of F32
-/// are in parts.
-const MATRICES: [&str; 3] = [
+/// Matrices of sums: the tile that shapes choose, one of a single subgroup and buffer, one that is wide along n, of two buffers, and one of
+/// threes. Factors of F32 are in parts.
+const MATRICES: [&str; 4] = [
     r#"{"schedule": "matrix"}"#,
     r#"{"schedule": "matrix", "matrices":
         {"tile_m": 1, "tile_n": 1, "lanes_m": 1, "lanes_n": 1, "quads_k": 4, "buffers": 1}}"#,
     r#"{"schedule": "matrix", "matrices":
         {"tile_m": 2, "tile_n": 4, "lanes_m": 1, "lanes_n": 2, "quads_k": 8}}"#,
+    r#"{"schedule": "matrix", "matrices":
+        {"tile_m": 3, "tile_n": 4, "lanes_m": 3, "lanes_n": 4, "quads_k": 8, "buffers": 1}}"#,
 ];
 
 #[test]
 #[ignore = "needs a device with matrix units"]
 fn matrix_units() {
     for (first, schedule) in MATRICES.into_iter().enumerate() {
-        assert_products(first, 3, schedule, "");
+        assert_products(first, MATRICES.len(), schedule, "");
     }
 }
 

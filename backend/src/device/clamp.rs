@@ -69,7 +69,9 @@ pub enum ClampError {
     )]
     Tile,
     /// Numbers of a tile that no shader of matrix units takes.
-    #[error("products.matrices: all are powers of two, tile_m and tile_n up to 8, buffers 1 or 2, quads_k from 2 on")]
+    #[error(
+        "products.matrices: tile_m and tile_n up to 8, lanes up to 64, buffers 1 or 2, quads_k a power of two from 2 on"
+    )]
     MatrixTile,
     /// Numbers of a tile that no shader takes whose invocations go over k together.
     #[error("products.across: lanes from 1 on, lanes_k a power of two, quads_m 1 or 2, columns up to 16")]

@@ -172,7 +172,7 @@ impl StagedTile {
     }
 }
 
-/// What a workgroup sums at a time by matrix units. Counts are powers of two.
+/// What a workgroup sums at a time by matrix units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MatrixTile {
@@ -200,9 +200,10 @@ impl MatrixTile {
     /// Whether the numbers are what a shader takes.
     pub fn is_sound(&self) -> bool {
         let Self { tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers } = *self;
-        let all = [tile_m, tile_n, lanes_m, lanes_n, quads_k, buffers];
-        let small = |n: &u32| n.is_power_of_two() && *n <= 64;
-        all.iter().all(small) && tile_m <= 8 && tile_n <= 8 && buffers <= 2 && quads_k >= 2
+        let some = |n: u32, most: u32| (1..=most).contains(&n);
+        let whole_steps = quads_k.is_power_of_two() && some(quads_k, 64) && quads_k >= 2;
+        let sums = some(tile_m, 8) && some(tile_n, 8) && some(lanes_m, 64) && some(lanes_n, 64);
+        whole_steps && sums && some(buffers, 2)
     }
 
     /// Elements of m and of n, with matrices of this size.

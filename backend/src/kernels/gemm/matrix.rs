@@ -30,9 +30,10 @@ const LEAST_PART_K: u32 = 256;
 /// 128 x 128 22, 26; 128 x 64 14, 15; 64 x 128 17, 19.
 ///
 /// Of Q8_0, the first takes 181 us, the second 122, 2 x 2 of 4 x 4 132: decoding is shared by what is summed with it.
-const TILES: [MatrixTile; 8] = [
+const TILES: [MatrixTile; 9] = [
     matrices(4, 4, 4, 2, 8),
     matrices(4, 4, 2, 4, 8),
+    matrices(3, 4, 3, 4, 8),
     matrices(2, 2, 4, 4, 16),
     matrices(2, 2, 4, 2, 16),
     matrices(2, 2, 2, 4, 16),
@@ -83,7 +84,9 @@ pub(super) fn by_units(size: &Size, limits: &Limits) -> Option<Schedule> {
     let matrix = [unit.m, unit.n];
     // Rotated halves of a head are in one tile.
     let whole_heads = |tile: &MatrixTile| size.halves.is_none_or(|h| tile.extents(matrix)[0].is_multiple_of(8 * h));
-    let fits = |tile: &MatrixTile| tile.fits(unit, pieces, limits) && whole_heads(tile);
+    // Blocks may lie along m, where 32 elements share a scale.
+    let whole_blocks = |tile: &MatrixTile| !size.quantized || tile.extents(matrix)[0].is_multiple_of(32);
+    let fits = |tile: &MatrixTile| tile.fits(unit, pieces, limits) && whole_heads(tile) && whole_blocks(tile);
     let in_parts = |tile: MatrixTile| (tile, parts_of(size, tile.extents(matrix)));
     let time = |(tile, parts): &(MatrixTile, u32)| {
         let decoded =

@@ -186,6 +186,10 @@ fn matrix_units_by_what_factors_may_be() {
     let pair = Size { kind: Kind::Pair, ..whole };
     assert_eq!(used(pair, &both), None);
     assert_eq!(used(pair, &asking(Some(ProductSchedule::Matrix), half)), Some((MatrixType::F16, 1, shape)));
+    // One round of workgroups instead of two that are half empty; blocks lie in tiles of whole scales.
+    let layer = Size { quads_m: 2240, k: 1536, ..rounded(MatrixType::F16) };
+    assert_eq!(choose(layer, &both).extents(), [144, 256]);
+    assert!(choose(Size { quantized: true, ..layer }, &both).extents()[0].is_multiple_of(32));
     // Halves of heads of 256 in one tile.
     let heads = Size { halves: Some(32), ..rounded(MatrixType::F16) };
     assert!(choose(heads, &both).extents()[0].is_multiple_of(256));

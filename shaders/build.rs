@@ -14,6 +14,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
+use reflect::Reflection;
 use sources::{Part, Sources};
 
 fn main() {
@@ -51,18 +52,20 @@ fn generate() -> Result<(), String> {
 /// Packs the module into a file of `out` and writes its entry of the table.
 fn write_shader(code: &mut String, out: &Path, name: &str, path: &Path) -> Result<(), String> {
     let words = words(&fs::read(path).map_err(|e| e.to_string())?)?;
-    let reflection = reflect::reflect(&words)?;
     let packed = out.join(format!("{name}.packed"));
     fs::write(&packed, pack::pack(&words)).map_err(|e| e.to_string())?;
-    let (len, matrix, dots) = (words.len(), reflection.matrix, reflection.dots);
-    let (bindings, constants) = (reflection.bindings, reflection.constants);
+    let Reflection { bindings, constants, matrix, matrix_sums, dots } = reflect::reflect(&words)?;
+    let len = words.len();
     let write = |code: &mut String| {
         write!(code, "    Shader {{ name: {name:?}, spirv: {{ static PACKED: Packed = ")?;
         write!(code, "Packed::new(include_bytes!({packed:?}), {len}); Spirv::packed(&PACKED) }}, bindings: &[")?;
         for (binding, kind) in bindings {
             write!(code, "Binding {{ binding: {binding}, kind: BindingKind::{kind:?} }}, ")?;
         }
-        writeln!(code, "], constants: &{constants:?}, matrix: {matrix:?}, dots: {dots:?} }},")
+        writeln!(
+            code,
+            "], constants: &{constants:?}, matrix: {matrix:?}, matrix_sums: {matrix_sums:?}, dots: {dots:?} }},"
+        )
     };
     write(code).map_err(|e| e.to_string())
 }

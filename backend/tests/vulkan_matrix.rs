@@ -33,6 +33,7 @@ fn product(factors: MatrixType) -> Shader {
         bindings: &BINDINGS,
         constants,
         matrix: found.matrix,
+        matrix_sums: false,
         dots: false,
     }
 }

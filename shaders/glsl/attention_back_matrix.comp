@@ -4,7 +4,7 @@
 // A workgroup owns some rows, a matrix of them for each subgroup, and goes over all that meet them, a tile of others at a time. Without KEYS it
 // owns queries: dq = S k; D is computed first and left behind the heads. With KEYS it owns keys: dk = S q and dv = P dy, summed over the
 // queries of all heads that share them, in order. Rows of queries are pairs (query, head), the head innermost. A subgroup has P and S in
-// registers, but for their way from sums of one product to factors of the next.
+// registers, but for their way from sums of one product to factors of the next; with MATRIX2 (VK_NV_cooperative_matrix2) on it as well.
 //
 // Gradients may lie anywhere: powers of two bring dy below 1, and what (dy v - D) P can be at most to less than 2^14. They follow from the largest
 // numbers of a tile, and only fall: what was summed under greater ones is multiplied then.
@@ -15,6 +15,9 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
+#ifdef MATRIX2
+#extension GL_NV_cooperative_matrix2 : require
+#endif
 
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
@@ -33,7 +36,12 @@ layout(constant_id = 9) const uint HEADS = 1u;
 // What a matrix unit multiplies: M by K with K by N.
 layout(constant_id = 10) const uint MATRIX_M = 16u;
 layout(constant_id = 11) const uint MATRIX_N = 16u;
+#ifdef MATRIX2
+// What is summed is a factor as it is.
+#define MATRIX_K MATRIX_N
+#else
 layout(constant_id = 13) const uint MATRIX_K = 16u;
+#endif
 // Octets that an invocation fetches of a tile, of either operand.
 layout(constant_id = 14) const uint LOADS_A = 1u;
 layout(constant_id = 15) const uint LOADS_B = 1u;
@@ -395,6 +403,25 @@ ACCUMULATOR sums[COLUMNS];
 ACCUMULATOR values[COLUMNS];
 #endif
 
+// What some rows of the tile, from `k` on, add.
+void add_derivatives(uint k, LEFT a) {
+    [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+        RIGHT b;
+        coopMatLoad(b, pool, OTHER_A_AT + k * STRIDE + c * MATRIX_N / 8u, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        sums[c] = coopMatMulAdd(a, b, sums[c]);
+    }
+}
+
+#ifdef KEYS
+void add_weights(uint k, LEFT a) {
+    [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+        RIGHT b;
+        coopMatLoad(b, pool, OTHER_B_AT + k * STRIDE + c * MATRIX_N / 8u, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        values[c] = coopMatMulAdd(a, b, values[c]);
+    }
+}
+#endif
+
 void store(uint c, uint own_row, vec4 v) {
 #ifdef KEYS
     if (head_k < K_n2 && D_covers(c, head_k, own_row, gl_WorkGroupID.z)) {
@@ -596,31 +623,32 @@ void main() {
                     derivative[i] = weight * slopes * (derivative[i] * of_product - mean_of[i] * of_mean);
                     score[i] = weight;
                 }
+#ifdef MATRIX2
+                add_derivatives(j * MATRIX_N, LEFT(derivative));
+#ifdef KEYS
+                add_weights(j * MATRIX_N, LEFT(score));
+#endif
+#else
                 ROUNDED derivatives = ROUNDED(derivative);
                 coopMatStore(derivatives, pool, scores + DERIVATIVES + j * MATRIX_N / 8u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
 #ifdef KEYS
                 ROUNDED weights = ROUNDED(score);
                 coopMatStore(weights, pool, scores + j * MATRIX_N / 8u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
 #endif
+#endif
             }
+#ifndef MATRIX2
             subgroupBarrier();
             for (uint k = 0u; k < TILE; k += MATRIX_K) {
                 LEFT a;
                 coopMatLoad(a, pool, scores + DERIVATIVES + k / 8u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
+                add_derivatives(k, a);
 #ifdef KEYS
-                LEFT a2;
-                coopMatLoad(a2, pool, scores + k / 8u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
+                coopMatLoad(a, pool, scores + k / 8u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
+                add_weights(k, a);
 #endif
-                [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
-                    RIGHT b;
-                    coopMatLoad(b, pool, OTHER_A_AT + k * STRIDE + c * MATRIX_N / 8u, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                    sums[c] = coopMatMulAdd(a, b, sums[c]);
-#ifdef KEYS
-                    coopMatLoad(b, pool, OTHER_B_AT + k * STRIDE + c * MATRIX_N / 8u, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-                    values[c] = coopMatMulAdd(a2, b, values[c]);
-#endif
-                }
             }
+#endif
         }
     }
 

@@ -4,7 +4,8 @@
 // Rows are pairs (query, head) whose heads share keys and values, the head innermost. A workgroup owns SUBGROUPS matrices of them; keys and
 // values of a tile pass through shared memory. A subgroup multiplies its rows with a tile's keys, leaves the scores in a place of its
 // own there, where its invocations make weights of them, and multiplies these with the values. Sums of values stay in the
-// units: where the greatest score rises they are multiplied with a matrix that has the same number all along a row.
+// units: where the greatest score rises they are multiplied with a matrix that has the same number all along a row. With MATRIX2
+// (VK_NV_cooperative_matrix2) scores never leave the units: these tell the greatest of each row, and take weights as factors.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -12,6 +13,9 @@
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
+#ifdef MATRIX2
+#extension GL_NV_cooperative_matrix2 : require
+#endif
 
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 
@@ -30,7 +34,12 @@ layout(constant_id = 9) const uint HEADS = 1u;
 // What a matrix unit multiplies: M by K with K by N.
 layout(constant_id = 10) const uint MATRIX_M = 16u;
 layout(constant_id = 11) const uint MATRIX_N = 16u;
+#ifdef MATRIX2
+// What is summed is a factor as it is.
+#define MATRIX_K MATRIX_N
+#else
 layout(constant_id = 13) const uint MATRIX_K = 16u;
+#endif
 // Octets that an invocation fetches of a tile's keys, and of its values.
 layout(constant_id = 14) const uint LOADS_K = 1u;
 layout(constant_id = 15) const uint LOADS_V = 1u;
@@ -186,6 +195,32 @@ uvec3 value_place(uint key) {
 #define LEFT coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>
 #define RIGHT coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>
 
+// What is added to a row's scores with a quad of keys, HIDDEN where it does not see them.
+vec4 bias_of(uint c, uint query, uint head, float steep) {
+    vec4 bias = vec4(HIDDEN);
+    if (4u * c < K_n1) {
+#ifdef MASK
+        if (query < Q_n1 && head < Q_n2) {
+            bias = max(steep * M_load4(c, query, head % M_n2, batch % M_n3), vec4(HIDDEN));
+        }
+#else
+        bias = vec4(0.0);
+#endif
+        bias = mix(vec4(HIDDEN), bias, lessThan(uvec4(4u * c) + uvec4(0u, 1u, 2u, 3u), uvec4(K_n1)));
+    }
+    return bias;
+}
+
+#ifdef MATRIX2
+float larger(const in float a, const in float b) {
+    return max(a, b);
+}
+
+float together(const in float a, const in float b) {
+    return a + b;
+}
+#endif
+
 void main() {
     first_head = gl_WorkGroupID.y * HEADS;
     batch = PARTS > 0u ? gl_WorkGroupID.z % Q_n3 : gl_WorkGroupID.z;
@@ -208,10 +243,18 @@ void main() {
     uint row = SCORES_AT + own * STRIDE_S;
 #ifdef MASK
     float steep = slope(FIRST_HEAD + head);
+#else
+    float steep = 1.0;
 #endif
 
+#ifdef MATRIX2
+    // The same all along a row; each element sums what it has been a place of.
+    ACCUMULATOR greatests = ACCUMULATOR(FLOOR);
+    ACCUMULATOR totals = ACCUMULATOR(0.0);
+#else
     float greatest = FLOOR;
     float total = 0.0;
+#endif
     ACCUMULATOR sums[COLUMNS];
     [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
         sums[c] = ACCUMULATOR(0.0);
@@ -253,6 +296,61 @@ void main() {
                     score[j] = coopMatMulAdd(q, k, score[j]);
                 }
             }
+#ifdef MATRIX2
+            if (mixed) {
+                [[unroll]] for (uint i = 0u; i < QUADS; i++) {
+                    pool[row + sharer * QUADS + i] = floatBitsToUint(bias_of(key / 4u + sharer * QUADS + i, query, head, steep));
+                }
+                subgroupBarrier();
+            }
+            ACCUMULATOR top = ACCUMULATOR(FLOOR);
+            [[unroll]] for (uint j = 0u; j < MATRICES; j++) {
+                ACCUMULATOR bias = ACCUMULATOR(0.0);
+                if (mixed) {
+                    coopMatLoad(bias, pool, scores + j * MATRIX_N / 4u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
+                }
+                [[unroll]] for (uint i = 0u; i < bias.length(); i++) {
+                    float x = SCALE * score[j][i];
+                    if (SOFTCAP != 0.0) {
+                        x = SOFTCAP * hyperbolic_tangent(vec4(x)).x;
+                    }
+                    x = bias[i] <= HIDDEN ? HIDDEN : x + bias[i];
+                    score[j][i] = x;
+                    top[i] = max(top[i], x);
+                }
+            }
+            ACCUMULATOR shrink;
+            coopMatReduceNV(top, top, gl_CooperativeMatrixReduceRowNV, larger);
+            [[unroll]] for (uint i = 0u; i < top.length(); i++) {
+                float next = max(greatests[i], top[i]);
+                shrink[i] = exp(greatests[i] - next);
+                greatests[i] = next;
+                totals[i] *= shrink[i];
+            }
+            [[unroll]] for (uint j = 0u; j < MATRICES; j++) {
+                [[unroll]] for (uint i = 0u; i < top.length(); i++) {
+                    float weight = exp(score[j][i] - (greatests[i] - LOG_ONE));
+                    totals[i] += weight;
+                    score[j][i] = weight;
+                }
+            }
+            [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+                sums[c] *= shrink;
+            }
+            V_close_rows(key, VALUES_AT, 1.0);
+            barrier();
+            if (left != 0u) {
+                K_open_rows((segment_first + findLSB(left)) * TILE);
+            }
+            [[unroll]] for (uint j = 0u; j < MATRICES; j++) {
+                LEFT weights = LEFT(score[j]);
+                [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+                    RIGHT v;
+                    coopMatLoad(v, pool, VALUES_AT + j * MATRIX_N * STRIDE_V + c * MATRIX_N / 8u, STRIDE_V, gl_CooperativeMatrixLayoutRowMajor);
+                    sums[c] = coopMatMulAdd(weights, v, sums[c]);
+                }
+            }
+#else
             [[unroll]] for (uint j = 0u; j < MATRICES; j++) {
                 coopMatStore(score[j], pool, scores + j * MATRIX_N / 4u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
             }
@@ -267,18 +365,7 @@ void main() {
             }
             if (mixed) {
                 [[unroll]] for (uint i = 0u; i < QUADS; i++) {
-                    uint c = key / 4u + sharer * QUADS + i;
-                    vec4 bias = vec4(HIDDEN);
-                    if (4u * c < K_n1) {
-#ifdef MASK
-                        if (query < Q_n1 && head < Q_n2) {
-                            bias = max(steep * M_load4(c, query, head % M_n2, batch % M_n3), vec4(HIDDEN));
-                        }
-#else
-                        bias = vec4(0.0);
-#endif
-                        bias = mix(vec4(HIDDEN), bias, lessThan(uvec4(4u * c) + uvec4(0u, 1u, 2u, 3u), uvec4(K_n1)));
-                    }
+                    vec4 bias = bias_of(key / 4u + sharer * QUADS + i, query, head, steep);
                     x[i] = mix(x[i] + bias, vec4(HIDDEN), lessThanEqual(bias, vec4(HIDDEN)));
                 }
             }
@@ -331,9 +418,20 @@ void main() {
             }
             // Before scores take the place of weights.
             subgroupBarrier();
+#endif
         }
     }
 
+#ifdef MATRIX2
+    coopMatReduceNV(totals, totals, gl_CooperativeMatrixReduceRowNV, together);
+    subgroupBarrier();
+    coopMatStore(greatests, pool, scores, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(totals, pool, scores + MATRIX_N / 4u, STRIDE_S, gl_CooperativeMatrixLayoutRowMajor);
+    subgroupBarrier();
+    float greatest = uintBitsToFloat(pool[row].x);
+    float total = uintBitsToFloat(pool[row + MATRIX_N / 4u].x);
+    subgroupBarrier();
+#else
     // Sums of all that share the row.
     pool[row + TOLD][sharer] = floatBitsToUint(total);
     subgroupBarrier();
@@ -342,6 +440,7 @@ void main() {
     [[unroll]] for (uint i = 0u; i < SHARE; i++) {
         total += told[i];
     }
+#endif
     float divisor = PARTS > 0u ? ONE : total;
     float inverse = divisor > 0.0 ? 1.0 / divisor : 0.0;
 

@@ -32,6 +32,8 @@ pub struct Shader {
     pub constants: &'static [u32],
     /// It computes with matrix units: its pipelines need a device that has them, and full subgroups of the size that they take.
     pub matrix: bool,
+    /// These units take sums as factors: its pipelines need a device whose units do.
+    pub matrix_sums: bool,
     /// It computes dot products of packed bytes, which a device must have.
     pub dots: bool,
 }

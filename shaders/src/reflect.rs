@@ -18,6 +18,8 @@ pub struct Reflection {
     pub constants: Vec<u32>,
     /// It computes with matrix units.
     pub matrix: bool,
+    /// These units take sums as factors, or tell the greatest of a row (SPV_NV_cooperative_matrix2).
+    pub matrix_sums: bool,
     /// It computes dot products of packed bytes.
     pub dots: bool,
 }
@@ -34,6 +36,8 @@ const OP_DECORATE: u32 = 71;
 
 const CAPABILITY_DOT_PRODUCT: u32 = 6019;
 const CAPABILITY_COOPERATIVE_MATRIX: u32 = 6022;
+const CAPABILITY_COOPERATIVE_MATRIX_REDUCTIONS: u32 = 5430;
+const CAPABILITY_COOPERATIVE_MATRIX_CONVERSIONS: u32 = 5431;
 
 const DECORATION_SPEC_ID: u32 = 1;
 const DECORATION_BINDING: u32 = 33;
@@ -52,7 +56,7 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
     let mut pointee_of = Vec::new();
     let mut type_op = Vec::new();
     let mut variables = Vec::new();
-    let (mut matrix, mut dots) = (false, false);
+    let (mut matrix, mut matrix_sums, mut dots) = (false, false, false);
     let mut rest = &words[HEADER_WORDS..];
     while let Some(&first) = rest.first() {
         let (length, op) = ((first >> 16) as usize, first & 0xFFFF);
@@ -63,6 +67,10 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
         rest = tail;
         match (op, &instruction[1..]) {
             (OP_CAPABILITY, &[CAPABILITY_COOPERATIVE_MATRIX]) => matrix = true,
+            (
+                OP_CAPABILITY,
+                &[CAPABILITY_COOPERATIVE_MATRIX_REDUCTIONS | CAPABILITY_COOPERATIVE_MATRIX_CONVERSIONS],
+            ) => matrix_sums = true,
             (OP_CAPABILITY, &[CAPABILITY_DOT_PRODUCT]) => dots = true,
             (OP_DECORATE, &[_, DECORATION_SPEC_ID, id, ..]) => constants.push(id),
             (OP_DECORATE, &[target, DECORATION_BINDING, binding, ..]) => binding_of.push((target, binding)),
@@ -92,13 +100,15 @@ pub fn reflect(words: &[u32]) -> Result<Reflection, String> {
     // One buffer under several types, as texels and as halves, is one binding.
     bindings.dedup();
     constants.sort_unstable();
+    // The workgroup's size, in younger modules, is that of an entry point and of a variable.
+    constants.dedup_by(|a, b| a == b && *a < 3);
     if let Some(pair) = bindings.windows(2).find(|pair| pair[0].0 == pair[1].0) {
         return Err(format!("binding {} is declared twice", pair[0].0));
     }
     if let Some(pair) = constants.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("specialization constant {} is declared twice", pair[0]));
     }
-    Ok(Reflection { bindings, constants, matrix, dots })
+    Ok(Reflection { bindings, constants, matrix, matrix_sums, dots })
 }
 
 #[cfg(test)]
@@ -159,6 +169,8 @@ mod tests {
                 &[OP_VARIABLE, 4, 7, if kind == OP_TYPE_STRUCT { 12 } else { 0 }],
             ])
         };
+        let sums = |capability| reflect(&module(&[&[OP_CAPABILITY, capability]])).unwrap().matrix_sums;
+        assert_eq!([5430, 5431, CAPABILITY_COOPERATIVE_MATRIX].map(sums), [true, true, false]);
         let found = reflect(&buffers(OP_TYPE_STRUCT)).unwrap();
         assert_eq!((found.bindings, found.matrix), (vec![(2, BindingKind::Buffer)], true));
         let mixed = reflect(&buffers(OP_TYPE_IMAGE)).unwrap_err();

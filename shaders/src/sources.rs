@@ -10,10 +10,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 /// What the SPIR-V is compiled for; part of the hash, so that changing it makes the committed SPIR-V stale.
-pub const COMPILE_OPTIONS: &str = "vulkan1.1 spirv1.3 performance no-debug";
+pub const COMPILE_OPTIONS: &str = "vulkan1.1 spirv1.3 performance no-debug, MATRIX2: vulkan1.3 spirv1.6";
 
 /// The define of variants that compute with matrix units.
 pub const MATRIX: &str = "MATRIX";
+
+/// The define of those of them whose units take sums as factors, and tell the greatest of a row (VK_NV_cooperative_matrix2).
+pub const MATRIX2: &str = "MATRIX2";
 
 /// The variants that one compiler makes the modules of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,16 @@ pub struct Variant {
 impl Variant {
     /// Which compiler it is for.
     pub fn part(&self) -> Part {
-        if self.defines.iter().any(|(define, _)| define == MATRIX) { Part::Matrix } else { Part::Ordinary }
+        if self.has(MATRIX) { Part::Matrix } else { Part::Ordinary }
+    }
+
+    /// Whether it is compiled with [`MATRIX2`].
+    pub fn takes_sums(&self) -> bool {
+        self.has(MATRIX2)
+    }
+
+    fn has(&self, wanted: &str) -> bool {
+        self.defines.iter().any(|(define, _)| define == wanted)
     }
 }
 

@@ -38,6 +38,8 @@ pub struct LimitsClamp {
     pub shuffle_width: Option<u32>,
     /// See [`Limits::matrix_units`]; `[]` switches them off.
     pub matrix_units: Option<Vec<MatrixUnit>>,
+    /// See [`Limits::matrix_sums`].
+    pub matrix_sums: Option<bool>,
     /// See [`Limits::byte_dots`]; `"none"` switches them off.
     pub byte_dots: Option<ByteDots>,
     /// See [`Limits::heap_bytes`].
@@ -130,6 +132,7 @@ impl LimitsClamp {
             subgroup_size: self.subgroup_size.unwrap_or(open.subgroup_size),
             shuffle_width: self.shuffle_width.unwrap_or(open.shuffle_width),
             matrix_units: self.matrix_units.as_ref().unwrap_or(&open.matrix_units).clone(),
+            matrix_sums: self.matrix_sums.unwrap_or(open.matrix_sums),
             byte_dots: self.byte_dots.unwrap_or(open.byte_dots),
             heap_bytes: self.heap_bytes.unwrap_or(open.heap_bytes),
             products: self.products.unwrap_or(open.products),
@@ -161,6 +164,7 @@ impl LimitsClamp {
             subgroup_size: self.subgroup_size.unwrap_or(limits.subgroup_size),
             shuffle_width: lower(limits.shuffle_width, self.shuffle_width),
             matrix_units: limits.matrix_units.iter().copied().filter(|unit| named(unit)).collect(),
+            matrix_sums: lower(limits.matrix_sums, self.matrix_sums),
             byte_dots: lower(limits.byte_dots, self.byte_dots),
             heap_bytes: lower(limits.heap_bytes, self.heap_bytes),
             products: self.products.unwrap_or(limits.products),
@@ -192,6 +196,7 @@ mod tests {
             subgroup_size: 32,
             shuffle_width: 32,
             matrix_units: vec![unit(MatrixType::F16, 16), unit(MatrixType::F16, 8), unit(MatrixType::Bf16, 16)],
+            matrix_sums: true,
             byte_dots: ByteDots::Accelerated,
             heap_bytes: 1 << 34,
             products: Products::default(),

@@ -46,6 +46,8 @@ pub struct Limits {
     pub shuffle_width: u32,
     /// Products that subgroups compute together, sorted; empty where there are none, or where a kernel could not use them.
     pub matrix_units: Vec<MatrixUnit>,
+    /// Whether sums in these units become factors there, and units tell the greatest of a row of them (VK_NV_cooperative_matrix2).
+    pub matrix_sums: bool,
     /// Dot products of packed bytes, which kernels choose where they are accelerated.
     pub byte_dots: ByteDots,
     /// Bytes of device memory this process may take.
@@ -70,6 +72,7 @@ impl Limits {
         subgroup_size: 32,
         shuffle_width: 32,
         matrix_units: Vec::new(),
+        matrix_sums: false,
         byte_dots: ByteDots::None,
         heap_bytes: 16 << 30,
         products: Products::NONE,
@@ -106,6 +109,7 @@ impl Limits {
             subgroup_size: 8,
             shuffle_width: 8,
             matrix_units: Vec::new(),
+            matrix_sums: false,
             byte_dots: ByteDots::Emulated,
             heap_bytes: 4 << 30,
             products: Products::default(),

@@ -64,6 +64,8 @@ pub(super) struct Units {
     loads: [u32; 2],
     /// Texels of shared memory.
     shared: u32,
+    /// Sums become factors in the units.
+    takes_sums: bool,
 }
 
 impl Units {
@@ -134,7 +136,17 @@ impl Units {
         let results = if matches!(pass, Pass::Forward(_)) { 1 } else { 2 };
         let sums = results * columns * m * n / subgroup;
         let held = loads.iter().all(|&loads| loads <= MOST_LOADS) && sums <= MOST_SUMS;
-        (fits && held).then_some(Self { unit, subgroups, matrices: others / n, depth, columns, loads, shared })
+        let takes_sums = limits.matrix_sums && n == k;
+        (fits && held).then_some(Self {
+            unit,
+            subgroups,
+            matrices: others / n,
+            depth,
+            columns,
+            loads,
+            shared,
+            takes_sums,
+        })
     }
 
     /// Rows that a workgroup owns.
@@ -152,9 +164,14 @@ impl Units {
         self.subgroups * self.unit.subgroup
     }
 
+    /// The shader of those that compute the same: in units that take sums, or by way of shared memory.
+    pub fn shader(&self, [sums, through_memory]: [&'static str; 2]) -> &'static str {
+        if self.takes_sums { sums } else { through_memory }
+    }
+
     /// Tells a shader.
     pub fn set<'a>(&self, builder: Builder<'a>) -> Builder<'a> {
-        let Self { unit, subgroups, matrices, depth, columns, loads: [loads_a, loads_b], shared } = *self;
+        let Self { unit, subgroups, matrices, depth, columns, loads: [loads_a, loads_b], shared, .. } = *self;
         builder
             .set(LOCAL_SIZE_Y, 1)
             .set(LOCAL_SIZE_Z, 1)

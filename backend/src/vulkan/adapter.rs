@@ -194,6 +194,7 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
     }
     .map_err(|r| Error::of_call("vkGetPhysicalDeviceImageFormatProperties", r))?;
 
+    let (matrix_units, matrix_sums) = matrix::units(instance, raw, basic.api_version, has)?;
     let own_limits = Limits {
         max_image_2d: limits.max_image_dimension2_d.min(image.max_extent.width).min(image.max_extent.height),
         max_storage_buffer_range: limits.max_storage_buffer_range.into(),
@@ -209,7 +210,8 @@ fn describe(instance: &Instance, raw: vk::PhysicalDevice) -> Result<Option<Adapt
             .min(limits.max_per_stage_descriptor_storage_images),
         subgroup_size: subgroup.subgroup_size,
         shuffle_width: if shuffles { subgroup.subgroup_size } else { 0 },
-        matrix_units: matrix::units(instance, raw, has)?,
+        matrix_units,
+        matrix_sums,
         byte_dots: dots::of(instance, raw, has),
         heap_bytes,
         products: Products { from_caches: is_phone(basic.vendor_id), ..Products::default() },

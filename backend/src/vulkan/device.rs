@@ -43,7 +43,7 @@ impl Device {
         if adapter.memory_budget {
             extensions.push(ext::memory_budget::NAME.as_ptr());
         }
-        let mut matrix = matrix::Features::needed_by(&limits.matrix_units);
+        let mut matrix = matrix::Features::needed_by(&limits);
         let matrices = !limits.matrix_units.is_empty();
         if matrices {
             extensions.extend(matrix.extensions());

@@ -16,6 +16,9 @@ const FEATURES_EXTENSION: &CStr = c"VK_EXT_validation_features";
 /// The Vulkan version every call of this room is written against.
 pub(super) const API_VERSION: u32 = vk::API_VERSION_1_1;
 
+/// The version that the youngest modules are written against; a device of an older one gets none of these.
+pub(super) const MODULES_VERSION: u32 = vk::API_VERSION_1_3;
+
 /// Texts kept; further messages are only counted.
 const MAX_MESSAGES: usize = 256;
 
@@ -105,7 +108,7 @@ impl Instance {
         let application = vk::ApplicationInfo::default()
             .application_name(c"fblayout")
             .engine_name(c"fblayout")
-            .api_version(API_VERSION);
+            .api_version(MODULES_VERSION);
         let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
         let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
         let mut creation = messenger_info(&log);

@@ -1,13 +1,14 @@
-//! Matrix units (VK_KHR_cooperative_matrix): which of them kernels can use, and what a logical device enables for them.
+//! Matrix units (VK_KHR_cooperative_matrix): which of them kernels can use, what more they do with sums (VK_NV_cooperative_matrix2), and what
+//! a logical device enables for them.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use ash::{ext, khr, vk};
 
-use crate::device::{MatrixType, MatrixUnit};
+use crate::device::{Limits, MatrixType, MatrixUnit};
 
 use super::error::{Error, Result};
-use super::instance::Instance;
+use super::instance::{Instance, MODULES_VERSION};
 
 /// What modules with cooperative matrices stand on beside Vulkan 1.1: their memory model, f16 in registers and in shared memory, and
 /// subgroups that are full and of a known size.
@@ -17,6 +18,9 @@ const EXTENSIONS: [&CStr; 4] = [
     khr::shader_float16_int8::NAME,
     ext::subgroup_size_control::NAME,
 ];
+
+/// What modules stand on whose units take sums: their SPIR-V 1.6 gives workgroups' sizes by constants.
+const SUMS_EXTENSIONS: [&CStr; 2] = [c"VK_NV_cooperative_matrix2", khr::maintenance4::NAME];
 
 const BFLOAT16_EXTENSION: &CStr = c"VK_KHR_shader_bfloat16";
 
@@ -54,6 +58,45 @@ unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Bfloat16Features {}
 // SAFETY: as above.
 unsafe impl vk::ExtendsDeviceCreateInfo for Bfloat16Features {}
 
+/// `VkPhysicalDeviceCooperativeMatrix2FeaturesNV`; younger than the bindings.
+#[repr(C)]
+struct Matrix2Features {
+    s_type: vk::StructureType,
+    p_next: *mut c_void,
+    workgroup_scope: vk::Bool32,
+    flexible_dimensions: vk::Bool32,
+    reductions: vk::Bool32,
+    conversions: vk::Bool32,
+    per_element_operations: vk::Bool32,
+    tensor_addressing: vk::Bool32,
+    block_loads: vk::Bool32,
+}
+
+impl Default for Matrix2Features {
+    fn default() -> Self {
+        Self {
+            s_type: <Self as vk::TaggedStructure>::STRUCTURE_TYPE,
+            p_next: std::ptr::null_mut(),
+            workgroup_scope: vk::FALSE,
+            flexible_dimensions: vk::FALSE,
+            reductions: vk::FALSE,
+            conversions: vk::FALSE,
+            per_element_operations: vk::FALSE,
+            tensor_addressing: vk::FALSE,
+            block_loads: vk::FALSE,
+        }
+    }
+}
+
+// SAFETY: the fields are those of the specification's struct, the type and the chain's pointer first.
+unsafe impl vk::TaggedStructure for Matrix2Features {
+    const STRUCTURE_TYPE: vk::StructureType = vk::StructureType::from_raw(1_000_593_000);
+}
+// SAFETY: the specification lets this struct extend both.
+unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Matrix2Features {}
+// SAFETY: as above.
+unsafe impl vk::ExtendsDeviceCreateInfo for Matrix2Features {}
+
 /// The structs of all features that matrix modules use; what a device has of them, or what is enabled.
 #[derive(Default)]
 pub(super) struct Features {
@@ -64,13 +107,19 @@ pub(super) struct Features {
     subgroups: vk::PhysicalDeviceSubgroupSizeControlFeatures<'static>,
     /// Only on devices of the extension.
     bfloat16: Option<Bfloat16Features>,
+    /// Only on devices of the extensions.
+    sums: Option<(Matrix2Features, vk::PhysicalDeviceMaintenance4Features<'static>)>,
 }
 
 impl Features {
     /// What a device with [`EXTENSIONS`] has.
-    fn of(instance: &Instance, raw: vk::PhysicalDevice, bfloat16: bool) -> Self {
-        let mut features = Self { bfloat16: bfloat16.then(Bfloat16Features::default), ..Self::default() };
-        let Self { matrix, memory_model, small_types, storage, subgroups, bfloat16 } = &mut features;
+    fn of(instance: &Instance, raw: vk::PhysicalDevice, bfloat16: bool, sums: bool) -> Self {
+        let mut features = Self {
+            bfloat16: bfloat16.then(Bfloat16Features::default),
+            sums: sums.then(Default::default),
+            ..Self::default()
+        };
+        let Self { matrix, memory_model, small_types, storage, subgroups, bfloat16, sums } = &mut features;
         let mut query = vk::PhysicalDeviceFeatures2::default()
             .push_next(matrix)
             .push_next(memory_model)
@@ -80,14 +129,21 @@ impl Features {
         if let Some(bfloat16) = bfloat16 {
             query = query.push_next(bfloat16);
         }
+        if let Some((matrix2, maintenance4)) = sums {
+            query = query.push_next(matrix2).push_next(maintenance4);
+        }
         // SAFETY: every struct of the chain is core in 1.1 or of an extension the device has, and lives until the call returns.
         unsafe { instance.raw.get_physical_device_features2(raw, &mut query) };
         features
     }
 
-    /// What a device that computes with these units must have enabled.
-    pub fn needed_by(units: &[MatrixUnit]) -> Self {
-        let bfloat16 = units.iter().any(|unit| unit.factors == MatrixType::Bf16);
+    /// What a device that computes with the units of these limits must have enabled.
+    pub fn needed_by(limits: &Limits) -> Self {
+        let bfloat16 = limits.matrix_units.iter().any(|unit| unit.factors == MatrixType::Bf16);
+        let sums = || {
+            let matrix2 = Matrix2Features { reductions: vk::TRUE, conversions: vk::TRUE, ..Matrix2Features::default() };
+            (matrix2, vk::PhysicalDeviceMaintenance4Features::default().maintenance4(true))
+        };
         Self {
             matrix: vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true),
             memory_model: vk::PhysicalDeviceVulkanMemoryModelFeatures::default()
@@ -103,6 +159,7 @@ impl Features {
                 shader_bfloat16_cooperative_matrix: vk::TRUE,
                 ..Bfloat16Features::default()
             }),
+            sums: limits.matrix_sums.then(sums),
         }
     }
 
@@ -126,39 +183,53 @@ impl Features {
             .is_some_and(|f| f.shader_bfloat16_type == vk::TRUE && f.shader_bfloat16_cooperative_matrix == vk::TRUE)
     }
 
+    fn take_sums(&self) -> bool {
+        self.sums.as_ref().is_some_and(|(matrix2, maintenance4)| {
+            [matrix2.reductions, matrix2.conversions, maintenance4.maintenance4].iter().all(|&f| f == vk::TRUE)
+        })
+    }
+
     /// The extensions that they are of.
     pub fn extensions(&self) -> impl Iterator<Item = *const c_char> {
         let bfloat16 = self.bfloat16.as_ref().map(|_| BFLOAT16_EXTENSION);
-        EXTENSIONS.into_iter().chain(bfloat16).map(CStr::as_ptr)
+        let sums = self.sums.as_ref().map(|_| SUMS_EXTENSIONS).into_iter().flatten();
+        EXTENSIONS.into_iter().chain(bfloat16).chain(sums).map(CStr::as_ptr)
     }
 
     /// Enables them.
     pub fn enable<'a>(&'a mut self, info: vk::DeviceCreateInfo<'a>) -> vk::DeviceCreateInfo<'a> {
-        let info = info
+        let mut info = info
             .push_next(&mut self.matrix)
             .push_next(&mut self.memory_model)
             .push_next(&mut self.small_types)
             .push_next(&mut self.storage)
             .push_next(&mut self.subgroups);
-        match &mut self.bfloat16 {
-            Some(bfloat16) => info.push_next(bfloat16),
-            None => info,
+        if let Some(bfloat16) = &mut self.bfloat16 {
+            info = info.push_next(bfloat16);
         }
+        if let Some((matrix2, maintenance4)) = &mut self.sums {
+            info = info.push_next(matrix2).push_next(maintenance4);
+        }
+        info
     }
 }
 
-/// The matrix units of a device that kernels can use, sorted; none where one of the extensions or features is missing.
+/// The matrix units of a device that kernels can use, sorted, and whether they take sums; none where one of the extensions or features is
+/// missing. `version` is the Vulkan that the device speaks.
 pub(super) fn units(
     instance: &Instance,
     raw: vk::PhysicalDevice,
+    version: u32,
     has: impl Fn(&CStr) -> bool,
-) -> Result<Vec<MatrixUnit>> {
+) -> Result<(Vec<MatrixUnit>, bool)> {
+    let none = || Ok((Vec::new(), false));
     if !EXTENSIONS.into_iter().all(&has) {
-        return Ok(Vec::new());
+        return none();
     }
-    let features = Features::of(instance, raw, has(BFLOAT16_EXTENSION));
+    let sums = version >= MODULES_VERSION && SUMS_EXTENSIONS.into_iter().all(&has);
+    let features = Features::of(instance, raw, has(BFLOAT16_EXTENSION), sums);
     if !features.take_f16() {
-        return Ok(Vec::new());
+        return none();
     }
 
     let mut subgroup = vk::PhysicalDeviceSubgroupProperties::default();
@@ -173,7 +244,7 @@ pub(super) fn units(
     let invocations = query.properties.limits.max_compute_work_group_invocations;
     let stages = [control.required_subgroup_size_stages, matrix.cooperative_matrix_supported_stages];
     if !stages.iter().all(|stages| stages.contains(vk::ShaderStageFlags::COMPUTE)) {
-        return Ok(Vec::new());
+        return none();
     }
 
     let matrices = khr::cooperative_matrix::Instance::new(&instance.entry, &instance.raw);
@@ -192,7 +263,8 @@ pub(super) fn units(
         .collect();
     units.sort_unstable();
     units.dedup();
-    Ok(units)
+    let sums = !units.is_empty() && features.take_sums();
+    Ok((units, sums))
 }
 
 /// The type of the factors, if both have one that kernels deal in and a subgroup sums their products in f32.
@@ -230,13 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn bfloat16_is_enabled_where_a_unit_takes_it() {
+    fn what_units_take_is_enabled() {
         let unit = |factors| MatrixUnit { factors, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
-        let both = Features::needed_by(&[unit(MatrixType::F16), unit(MatrixType::Bf16)]);
-        assert!(both.take_f16() && both.take_bf16());
-        assert_eq!(both.extensions().count(), EXTENSIONS.len() + 1);
-        let f16 = Features::needed_by(&[unit(MatrixType::F16)]);
-        assert!(f16.take_f16() && !f16.take_bf16());
-        assert_eq!(f16.extensions().count(), EXTENSIONS.len());
+        let with = |matrix_units, matrix_sums| Limits { matrix_units, matrix_sums, ..Limits::for_tests() };
+        let takes = |limits: &Limits| {
+            let needed = Features::needed_by(limits);
+            assert!(needed.take_f16());
+            (needed.take_bf16(), needed.take_sums(), needed.extensions().count() - EXTENSIONS.len())
+        };
+        assert_eq!(takes(&with(vec![unit(MatrixType::F16), unit(MatrixType::Bf16)], false)), (true, false, 1));
+        assert_eq!(takes(&with(vec![unit(MatrixType::F16)], false)), (false, false, 0));
+        assert_eq!(takes(&with(vec![unit(MatrixType::F16)], true)), (false, true, 2));
     }
 }

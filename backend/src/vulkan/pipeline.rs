@@ -190,6 +190,9 @@ fn check(device: &Device, shader: &Shader, constants: &[(u32, u32)]) -> Result<&
     if shader.dots && limits.byte_dots == ByteDots::None {
         return Err(fail("it multiplies packed bytes, and the device's limits name no such products".to_owned()));
     }
+    if shader.matrix_sums && !limits.matrix_sums {
+        return Err(fail("its matrix units take sums, and the device's limits name none that do".to_owned()));
+    }
     for kind in [BindingKind::Buffer, BindingKind::Image] {
         let count = shader.bindings.iter().filter(|b| b.kind == kind).count() as u64;
         within(|| format!("{kind:?} bindings of shader {}", shader.name), count, limits.max_storage_bindings.into())?;

@@ -55,6 +55,7 @@ pub fn affine() -> Shader {
         bindings: &BINDINGS,
         constants: &CONSTANTS,
         matrix: false,
+        matrix_sums: false,
         dots: false,
     }
 }

@@ -135,8 +135,12 @@ fn counted(sources: &Sources, folder: &Path) -> Result<usize, String> {
 
 fn compile(compiler: &Compiler, sources: &Sources, variant: &Variant) -> Result<Vec<u8>, String> {
     let mut options = CompileOptions::new().map_err(|e| e.to_string())?;
-    options.set_target_env(TargetEnv::Vulkan, EnvVersion::Vulkan1_1 as u32);
-    options.set_target_spirv(SpirvVersion::V1_3);
+    let (version, spirv) = match variant.takes_sums() {
+        true => (EnvVersion::Vulkan1_3, SpirvVersion::V1_6),
+        false => (EnvVersion::Vulkan1_1, SpirvVersion::V1_3),
+    };
+    options.set_target_env(TargetEnv::Vulkan, version as u32);
+    options.set_target_spirv(spirv);
     options.set_optimization_level(OptimizationLevel::Performance);
     options.set_warnings_as_errors();
     for (define, value) in &variant.defines {

@@ -26,6 +26,7 @@ const NONE: LimitsClamp = LimitsClamp {
     subgroup_size: None,
     shuffle_width: None,
     matrix_units: None,
+    matrix_sums: None,
     byte_dots: None,
     heap_bytes: None,
     products: None,

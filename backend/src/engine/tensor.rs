@@ -68,7 +68,7 @@ impl Tensor {
         if self.home().is_linear() {
             return Ok(gpu.download(self.storage())?);
         }
-        if gpu.repack_room(self.storage(), self.desc().bytes()) > 0 {
+        if gpu.repack_room(self.storage(), Way::Out, self.desc().bytes()) > 0 {
             let mut bytes = vec![0; self.desc().bytes() as usize];
             if self.read_by_device(gpu, 0, &mut bytes)? {
                 return Ok(bytes);
@@ -119,7 +119,7 @@ impl Tensor {
     }
 
     fn repack(&self, gpu: &Gpu, way: Way, offset: u64, length: usize) -> Option<Repack> {
-        let room = gpu.repack_room(self.storage(), length as u64);
+        let room = gpu.repack_room(self.storage(), way, length as u64);
         let bytes = offset..offset + length as u64;
         if room == 0 { None } else { self.home().repack(way, bytes, room, gpu.limits()) }
     }

@@ -29,9 +29,10 @@ const SLACK: u64 = 2;
 const UNIT: u64 = 16;
 
 /// Pieces of a transfer that has no more than staging, so that host and device work at the same time; a submission of fewer bytes would take
-/// longer than copying them.
+/// longer than copying them. Nobody waits for the device on the way in, only for what it has to do before.
 const PIECES: u64 = 4;
-const LEAST_PIECE: u64 = 1 << 20;
+const LEAST_PIECE_IN: u64 = 4 << 20;
+const LEAST_PIECE_OUT: u64 = 1 << 20;
 
 /// A transfer of one storage, with what is the same for all of its pieces.
 struct Work<'a> {
@@ -74,11 +75,11 @@ impl Lane {
 
     /// Returns when the last piece is submitted: what comes later on the queue finds the bytes where they belong.
     fn repack_in(&mut self, mut work: Work<'_>, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
-        let mut last = 0;
-        let done = pieces.iter().enumerate().try_for_each(|(n, piece)| {
-            let (lane, turn) = (&mut *self, n % 2);
+        let done = pieces.iter().try_for_each(|piece| {
+            // The turn that ends first.
+            let (turn, lane) = (1 - self.last, &mut *self);
             lane.finish(turn)?;
-            last = turn;
+            lane.last = turn;
             let first = work.first(turn);
             let moved = &bytes[piece.bytes.clone()];
             lane.staging.write(first, bytemuck::cast_slice(&piece.header));
@@ -97,7 +98,7 @@ impl Lane {
         let ended = if done.is_ok() && held { Ok(()) } else { done.and(self.rest()) };
         // The turn that ends last has all that either uses.
         let Work { pipeline, storage, stage, sets, .. } = work;
-        self.keep(last, Box::new((Arc::clone(pipeline), storage.clone(), stage, sets)));
+        self.keep(self.last, Box::new((Arc::clone(pipeline), storage.clone(), stage, sets)));
         ended
     }
 
@@ -146,12 +147,16 @@ impl Work<'_> {
 
 impl Gpu {
     /// Bytes that a piece of a repacked transfer has room for; 0 where `bytes` of this storage are for the processor to repack.
-    pub fn repack_room(&self, storage: &Storage, bytes: u64) -> u64 {
+    pub fn repack_room(&self, storage: &Storage, way: Way, bytes: u64) -> u64 {
         let mapped = storage.host().is_some() && !self.force_staging;
         if !self.repacking.by_device(self.device.adapter.info.kind, mapped, bytes) {
             return 0;
         }
-        self.piece_room().min((bytes / PIECES).max(LEAST_PIECE).next_multiple_of(TEXEL_BYTES))
+        let least = match way {
+            Way::In => LEAST_PIECE_IN,
+            Way::Out => LEAST_PIECE_OUT,
+        };
+        self.piece_room().min((bytes / PIECES).max(least).next_multiple_of(TEXEL_BYTES))
     }
 
     /// Bytes that half of staging has room for behind a header.

@@ -22,6 +22,8 @@ pub(super) struct Lane {
     pub device: Arc<Device>,
     pool: vk::CommandPool,
     turns: [Turn; 2],
+    /// The turn of the last piece that nobody waited for.
+    pub last: usize,
     pub staging: Staging,
     /// What [`super::repack`] has on the device, where that repacks.
     pub stage: Option<Storage>,
@@ -99,6 +101,7 @@ impl Lane {
             device: Arc::clone(device),
             pool: vk::CommandPool::null(),
             turns: [idle(), idle()],
+            last: 1,
             staging,
             stage: None,
         };

@@ -246,7 +246,7 @@ struct Buffers<'a, E: Engine> {
 impl<E: Engine> Buffers<'_, E> {
     /// Where a root tensor is; an error if it is in no buffer of this device.
     fn place(&mut self, root: &ggml_tensor) -> Result<Place, String> {
-        let foreign = || format!("{} is in no buffer of this device", snapshot::name(root));
+        let foreign = || format!("{} is in no buffer of this device", snapshot::Name::from(root));
         // SAFETY: a tensor's buffer is null or valid.
         let raw = unsafe { root.buffer.as_ref() }.ok_or_else(foreign)?;
         if raw.buft != self.device.buffer_type() || raw.context.is_null() {

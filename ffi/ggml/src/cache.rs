@@ -1,9 +1,11 @@
 //! Compiled graphs, found again by what ggml says of a graph or by its structure. Pure.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 
+use foldhash::quality::FixedState;
 use rustc_hash::FxHasher;
 
+use crate::record::Geometry;
 use crate::snapshot::Snapshot;
 
 /// Graphs kept at most; hosts that decode with a growing context go through a few shapes at a time.
@@ -27,19 +29,26 @@ pub struct Structure([u64; 2]);
 impl Structure {
     /// Of a snapshot. `buffer` gives the identity of a buffer by number; names of tensors do not count.
     pub fn of(snapshot: &Snapshot, buffer: impl Fn(usize) -> usize) -> Self {
-        fn half(mut hasher: impl Hasher, snapshot: &Snapshot, buffer: &impl Fn(usize) -> usize) -> u64 {
-            for tensor in &snapshot.tensors {
-                (tensor.op, tensor.params, tensor.geometry, tensor.sources, tensor.root, tensor.offset)
-                    .hash(&mut hasher);
-                tensor.place.map(|place| (buffer(place.buffer), place.offset, place.lifetime)).hash(&mut hasher);
-            }
-            for node in &snapshot.nodes {
-                (node.tensor, node.kept).hash(&mut hasher);
-            }
-            hasher.finish()
+        // Two kinds, which do not fail together; hosts ask for every node, several times a graph.
+        let (mut sound, mut quick) = (FixedState::default().build_hasher(), FxHasher::default());
+        let mut word = |word: u64| {
+            sound.write_u64(word);
+            quick.write_u64(word);
+        };
+        for tensor in &snapshot.tensors {
+            let Geometry { type_id, ne, nb, nbytes } = tensor.geometry;
+            word((tensor.op as u64) << 32 | u64::from(type_id as u32));
+            tensor.params.chunks(2).for_each(|pair| word((pair[0] as u64) << 32 | u64::from(pair[1] as u32)));
+            ne.iter().for_each(|&n| word(n as u64));
+            nb.iter().chain([&nbytes, &tensor.root, &tensor.offset]).for_each(|&n| word(n as u64));
+            // A source's slot is above any position and any address.
+            let sources = tensor.sources.iter().enumerate().filter_map(|(slot, source)| Some((slot, (*source)?)));
+            sources.for_each(|(slot, source)| word((slot as u64 + 1) << 48 | source as u64));
+            let place = tensor.place.map(|place| [buffer(place.buffer), place.offset, place.lifetime as usize + 1]);
+            place.unwrap_or_default().iter().for_each(|&n| word(n as u64));
         }
-        // Two kinds, which do not fail together; the second is quick.
-        Self([half(DefaultHasher::new(), snapshot, &buffer), half(FxHasher::default(), snapshot, &buffer)])
+        snapshot.nodes.iter().for_each(|node| word((node.tensor as u64) << 1 | u64::from(node.kept)));
+        Self([sound.finish(), quick.finish()])
     }
 }
 

@@ -1,8 +1,9 @@
 //! `ggml_backend_device_i`: one per Vulkan device. The engine is opened when the first buffer or stream needs it.
 
-use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashSet;
 
 use crate::abi::{
     DEVICE_TYPE_GPU, DEVICE_TYPE_IGPU, ggml_backend, ggml_backend_buffer_type, ggml_backend_dev_caps,
@@ -27,7 +28,7 @@ pub struct Device<E: Engine> {
     adapter: E::Adapter,
     engine: Mutex<Option<Arc<E>>>,
     /// Nodes that are known to be supported: hosts ask about each of a graph's again and again.
-    supported: Mutex<HashSet<Structure>>,
+    supported: Mutex<FxHashSet<Structure>>,
 }
 
 /// Nodes remembered at most.
@@ -139,7 +140,7 @@ impl<E: Engine> Device<E> {
         Ok(())
     }
 
-    fn supported(&self) -> MutexGuard<'_, HashSet<Structure>> {
+    fn supported(&self) -> MutexGuard<'_, FxHashSet<Structure>> {
         self.supported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
 //! A ggml graph as plain data: the only place that walks the host's tensors.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::abi::{FLAG_COMPUTE, FLAG_OUTPUT, MAX_OP_PARAMS, MAX_SRC, ggml_cgraph, ggml_tensor};
 use crate::host::Nbytes;
@@ -39,7 +39,30 @@ pub struct Tensor {
     /// Where a root is; `None` for views, and for all tensors when the graph is only asked about.
     pub place: Option<Place>,
     /// For people.
-    pub name: String,
+    pub name: Name,
+}
+
+/// The name that the host gave a tensor.
+#[derive(Clone, Copy)]
+pub struct Name([c_char; 64]);
+
+impl From<&ggml_tensor> for Name {
+    fn from(tensor: &ggml_tensor) -> Self {
+        Self(tensor.name)
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.0.map(|c| c as u8);
+        f.write_str(&CStr::from_bytes_until_nul(&bytes).map(CStr::to_string_lossy).unwrap_or_default())
+    }
+}
+
+impl std::fmt::Debug for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
 }
 
 impl Tensor {
@@ -67,6 +90,9 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
 }
 
+/// Tensors of most nodes, with their sources and roots.
+const FEW: usize = 8;
+
 /// Where the walk finds the place of a root.
 type Placer<'a> = &'a mut dyn FnMut(&ggml_tensor) -> Result<Option<Place>, String>;
 
@@ -82,8 +108,8 @@ impl Snapshot {
     /// # Safety
     /// The tensor, its sources and their roots are valid; none needs to be allocated. `nbytes` is the host's `ggml_nbytes`.
     pub unsafe fn of_node(node: &ggml_tensor, nbytes: Nbytes) -> Result<Self, String> {
-        let mut walk =
-            Walk { snapshot: Self::default(), seen: FxHashMap::default(), nbytes, placer: &mut |_| Ok(None) };
+        let mut nowhere = |_: &ggml_tensor| Ok(None);
+        let mut walk = Walk::new(FEW, nbytes, &mut nowhere);
         // SAFETY: the caller's promise.
         let tensor = unsafe { walk.node(node) }?;
         walk.snapshot.nodes.push(Node { tensor, kept: false });
@@ -97,7 +123,8 @@ impl Snapshot {
     pub unsafe fn of_graph(graph: &ggml_cgraph, nbytes: Nbytes, placer: Placer<'_>) -> Result<Self, String> {
         // SAFETY: the caller's promise.
         let nodes = unsafe { nodes(graph) }?;
-        let mut uses: FxHashMap<*const ggml_tensor, i32> = FxHashMap::default();
+        let mut uses: FxHashMap<*const ggml_tensor, i32> =
+            FxHashMap::with_capacity_and_hasher(2 * nodes.len(), FxBuildHasher);
         for &node in nodes {
             for source in node.src.iter().filter(|source| !source.is_null()) {
                 *uses.entry(source.cast_const()).or_default() += 1;
@@ -106,7 +133,7 @@ impl Snapshot {
         let computed = |node: &&&ggml_tensor| node.flags & FLAG_COMPUTE != 0 && !ops::is_empty(node.op);
         let made: FxHashSet<*const ggml_tensor> =
             nodes.iter().filter(computed).map(|&node| std::ptr::from_ref(node)).collect();
-        let mut walk = Walk { snapshot: Self::default(), seen: FxHashMap::default(), nbytes, placer };
+        let mut walk = Walk::new(2 * nodes.len(), nbytes, placer);
         for (at, &node) in nodes.iter().enumerate() {
             if node.flags & FLAG_COMPUTE == 0 {
                 continue;
@@ -184,6 +211,14 @@ struct Walk<'a> {
     placer: Placer<'a>,
 }
 
+impl<'a> Walk<'a> {
+    /// With room for so many tensors.
+    fn new(tensors: usize, nbytes: Nbytes, placer: Placer<'a>) -> Self {
+        let snapshot = Snapshot { tensors: Vec::with_capacity(tensors), nodes: Vec::new() };
+        Self { snapshot, seen: FxHashMap::with_capacity_and_hasher(tensors, FxBuildHasher), nbytes, placer }
+    }
+}
+
 impl Walk<'_> {
     /// A node with its sources.
     ///
@@ -232,15 +267,9 @@ impl Walk<'_> {
             root: root.unwrap_or(position),
             offset: if root.is_some() { tensor.view_offs } else { 0 },
             place,
-            name: name(tensor),
+            name: tensor.into(),
         });
         self.seen.insert(tensor, position);
         Ok(position)
     }
-}
-
-/// The name the host gave a tensor.
-pub fn name(tensor: &ggml_tensor) -> String {
-    let bytes = tensor.name.map(|c| c as u8);
-    CStr::from_bytes_until_nul(&bytes).map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -59,7 +59,7 @@ pub fn translate(snapshot: &Snapshot) -> Result<Translation, String> {
     let mut translator = Translator::new(snapshot, &nodes);
     for node in nodes {
         translator.node(node).map_err(|why| {
-            let name = &snapshot.tensors[node].name;
+            let name = snapshot.tensors[node].name.to_string();
             if name.is_empty() { why } else { format!("{name}: {why}") }
         })?;
     }
@@ -162,23 +162,25 @@ impl<'a> Translator<'a> {
         let tensor = &self.snapshot.tensors[node];
         let desc = desc(&tensor.geometry)?;
         let slot = self.slot(node);
-        let (op, inputs) = match self.widened(&tensor.name, op, &inputs, desc)? {
+        let (op, inputs) = match self.widened(&tensor.name.to_string(), op, &inputs, desc)? {
             Some(wide) if desc.dtype == DType::F32 => (op, wide),
             // The op computes in F32; its result is rounded to what the node declares.
-            Some(wide) => (Op::Copy, vec![self.compute(&tensor.name, op, wide, Desc { dtype: DType::F32, ..desc })?]),
+            Some(wide) => {
+                (Op::Copy, vec![self.compute(&tensor.name.to_string(), op, wide, Desc { dtype: DType::F32, ..desc })?])
+            }
             None => (op, inputs),
         };
         let value = if self.finishes(node, slot) {
             let external = self.external(node, false, true)?;
             if self.may_write(&op, &inputs, external, desc.shape) {
-                self.out.graph.node_into(tensor.name.clone(), op, inputs, external);
+                self.out.graph.node_into(tensor.name.to_string(), op, inputs, external);
             } else {
-                let copied = vec![self.compute(&tensor.name, op, inputs, desc)?];
-                self.out.graph.node_into(tensor.name.clone(), Op::Copy, copied, external);
+                let copied = vec![self.compute(&tensor.name.to_string(), op, inputs, desc)?];
+                self.out.graph.node_into(tensor.name.to_string(), Op::Copy, copied, external);
             }
             external
         } else {
-            self.compute(&tensor.name, op, inputs, desc)?.value
+            self.compute(&tensor.name.to_string(), op, inputs, desc)?.value
         };
         self.writes.note(slot);
         self.current.insert(slot, value);
@@ -231,9 +233,9 @@ impl<'a> Translator<'a> {
                 return Ok(*input);
             }
         }
-        match self.widened(&tensor.name, op, &inputs, desc)? {
-            Some(wide) => self.compute(&tensor.name, op, wide, Desc { dtype: DType::F32, ..desc }),
-            None => self.compute(&tensor.name, op, inputs, desc),
+        match self.widened(&tensor.name.to_string(), op, &inputs, desc)? {
+            Some(wide) => self.compute(&tensor.name.to_string(), op, wide, Desc { dtype: DType::F32, ..desc }),
+            None => self.compute(&tensor.name.to_string(), op, inputs, desc),
         }
     }
 
@@ -247,7 +249,12 @@ impl<'a> Translator<'a> {
                 let place = inset(&tensor.geometry, tensor.offset)?;
                 let to = dtype(&tensor.geometry)?;
                 let rows = match to.block() > 1 && self.dtype(&rows) != to {
-                    true => self.compute(&tensor.name, Op::Copy, vec![rows], Desc { dtype: to, shape: rows.shape })?,
+                    true => self.compute(
+                        &tensor.name.to_string(),
+                        Op::Copy,
+                        vec![rows],
+                        Desc { dtype: to, shape: rows.shape },
+                    )?,
                     false => rows,
                 };
                 self.write(node, Op::SetRows(place), vec![rows, ids])
@@ -264,7 +271,7 @@ impl<'a> Translator<'a> {
                     return self.write(node, op, vec![part]);
                 }
                 let desc = desc(&tensor.geometry)?;
-                let dense = self.compute(&tensor.name, Op::Copy, vec![base], desc)?;
+                let dense = self.compute(&tensor.name.to_string(), Op::Copy, vec![base], desc)?;
                 self.whole(node, op, vec![dense, part])
             }
         }
@@ -272,7 +279,7 @@ impl<'a> Translator<'a> {
 
     /// Writes a part of a node's root. What lasts is written where it is; else the root's value is followed by another.
     fn write(&mut self, node: usize, op: Op, mut operands: Vec<Operand>) -> Result<(), String> {
-        let name = self.snapshot.tensors[node].name.clone();
+        let name = self.snapshot.tensors[node].name.to_string();
         let slot = self.slot(node);
         let last = self.finishes(node, slot);
         self.writes.check(slot)?;
@@ -328,7 +335,7 @@ impl<'a> Translator<'a> {
         }
         match output {
             Some((slot, external)) if slot == self.slot(node) => {
-                self.out.graph.node_into(tensor.name.clone(), op, inputs, external);
+                self.out.graph.node_into(tensor.name.to_string(), op, inputs, external);
                 Ok(())
             }
             _ => Err("its result is not the operand that it updates".into()),
@@ -383,7 +390,7 @@ impl<'a> Translator<'a> {
             Some(&known) => known,
             None => {
                 let (dtype, shape) = root.geometry.home().ok_or_else(|| homeless(&root.geometry))?;
-                let value = self.out.graph.external(root.name.clone(), dtype, shape);
+                let value = self.out.graph.external(root.name.to_string(), dtype, shape);
                 let binding = root.place.zip(place).map(|(Place { buffer, lifetime, .. }, root)| {
                     self.out.bindings.push(Binding { value, buffer, root, lifetime, reads: false, writes: false });
                     self.out.bindings.len() - 1

@@ -5,9 +5,10 @@
 #[path = "../src/sources.rs"]
 mod sources;
 
-use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fs, thread};
 
 use fblayout_shaders::{SHADERS, Shader};
 use sources::{MATRIX, Part};
@@ -197,21 +198,28 @@ fn spirv_val_accepts_every_module() {
     }
 }
 
+fn assert_naga(shader: &Shader, folder: &Path) {
+    // Buffer and image storage: over F32 and Q8_0; over Q5_1 and Q4_K where blocks are decoded as the host has them.
+    let decodes = shader.constants.iter().any(|&id| id >= 64 && (id - 64) % 48 == 47);
+    let kinds: &[(u32, u32)] = if decodes { &[(0, 18), (1, 34)] } else { &[(0, 0), (1, 8)] };
+    let verdict = kinds.iter().try_for_each(|&(storage, dtype)| naga_accepts(shader, storage, dtype, folder));
+    let listed = NAGA_SKIPS.iter().find(|(name, _)| *name == shader.name).map(|(_, reason)| *reason);
+    let of_kind = shader.matrix.then_some(NAGA_SKIPS_MATRIX).or(shader.dots.then_some(NAGA_SKIPS_DOTS));
+    match (verdict, listed.or(of_kind)) {
+        (Ok(()), None) | (Err(_), Some(_)) => {}
+        (Ok(()), Some(reason)) => panic!("{}: the skip ({reason}) is no longer needed", shader.name),
+        (Err(error), None) => panic!("{}: {error}", shader.name),
+    }
+}
+
 #[test]
 fn naga_accepts_every_frozen_module() {
     let folder = tempfile::tempdir().unwrap();
-    for shader in SHADERS {
-        // Buffer and image storage: over F32 and Q8_0; over Q5_1 and Q4_K where blocks are decoded as the host has them.
-        let decodes = shader.constants.iter().any(|&id| id >= 64 && (id - 64) % 48 == 47);
-        let kinds: &[(u32, u32)] = if decodes { &[(0, 18), (1, 34)] } else { &[(0, 0), (1, 8)] };
-        let verdict =
-            kinds.iter().try_for_each(|&(storage, dtype)| naga_accepts(shader, storage, dtype, folder.path()));
-        let listed = NAGA_SKIPS.iter().find(|(name, _)| *name == shader.name).map(|(_, reason)| *reason);
-        let of_kind = shader.matrix.then_some(NAGA_SKIPS_MATRIX).or(shader.dots.then_some(NAGA_SKIPS_DOTS));
-        match (verdict, listed.or(of_kind)) {
-            (Ok(()), None) | (Err(_), Some(_)) => {}
-            (Ok(()), Some(reason)) => panic!("{}: the skip ({reason}) is no longer needed", shader.name),
-            (Err(error), None) => panic!("{}: {error}", shader.name),
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for first in 0..processors {
+            let shaders = SHADERS.iter().skip(first).step_by(processors);
+            scope.spawn(|| shaders.for_each(|shader| assert_naga(shader, folder.path())));
         }
-    }
+    });
 }

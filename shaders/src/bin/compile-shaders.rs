@@ -10,9 +10,11 @@
 #[path = "../sources.rs"]
 mod sources;
 
-use std::fs;
-use std::path::Path;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, thread};
 
 use shaderc::{
     CompileOptions, Compiler, EnvVersion, OptimizationLevel, ResolvedInclude, ShaderKind, SpirvVersion, TargetEnv,
@@ -72,19 +74,13 @@ fn matrix(sources: &Sources, check: bool) -> Result<String, String> {
 /// Compiles a part, then writes (or compares) its files; nothing is written when one shader fails. What is in no line of the manifest
 /// goes.
 fn run(sources: &Sources, part: Part, check: bool) -> Result<String, String> {
-    let compiler = Compiler::new().map_err(|e| e.to_string())?;
-    let mut files = Vec::new();
-    let mut others = Vec::new();
     let spirv = sources.spirv();
-    for variant in sources.variants().map_err(|e| e.to_string())? {
-        let path = spirv.join(format!("{}.spv", variant.name));
-        if variant.part() == part {
-            files.push((path, compile(&compiler, sources, &variant)?));
-        } else {
-            others.push(path);
-        }
-    }
-    let count = files.len();
+    let path = |variant: &Variant| spirv.join(format!("{}.spv", variant.name));
+    let (wanted, others): (Vec<Variant>, Vec<Variant>) =
+        sources.variants().map_err(|e| e.to_string())?.into_iter().partition(|variant| variant.part() == part);
+    let mut others: Vec<PathBuf> = others.iter().map(path).collect();
+    let count = wanted.len();
+    let mut files: Vec<(PathBuf, Vec<u8>)> = wanted.iter().map(path).zip(compile_all(sources, &wanted)?).collect();
     let hash = sources.hash(part).map_err(|e| e.to_string())?;
     if count > 0 {
         files.push((sources.hash_file(part), format!("{hash}\n").into_bytes()));
@@ -120,17 +116,38 @@ fn run(sources: &Sources, part: Part, check: bool) -> Result<String, String> {
 
 /// Compiles every ordinary variant with `COUNTED` to a folder, which is made if need be.
 fn counted(sources: &Sources, folder: &Path) -> Result<usize, String> {
-    let compiler = Compiler::new().map_err(|e| e.to_string())?;
     let failed = |path: &Path, e: std::io::Error| format!("{}: {e}", path.display());
     fs::create_dir_all(folder).map_err(|e| failed(folder, e))?;
     let mut variants = sources.variants().map_err(|e| e.to_string())?;
     variants.retain(|variant| variant.part() == Part::Ordinary);
-    for mut variant in variants.iter().cloned() {
-        variant.defines.push(("COUNTED".to_owned(), None));
+    variants.iter_mut().for_each(|variant| variant.defines.push(("COUNTED".to_owned(), None)));
+    for (variant, module) in variants.iter().zip(compile_all(sources, &variants)?) {
         let path = folder.join(format!("{}.spv", variant.name));
-        fs::write(&path, compile(&compiler, sources, &variant)?).map_err(|e| failed(&path, e))?;
+        fs::write(&path, module).map_err(|e| failed(&path, e))?;
     }
     Ok(variants.len())
+}
+
+/// The modules of variants, in their order. A thread for each processor takes the next variant, with a compiler of its own.
+fn compile_all(sources: &Sources, variants: &[Variant]) -> Result<Vec<Vec<u8>>, String> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let compiler = Compiler::new().map_err(|e| e.to_string())?;
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(variant) = variants.get(at) else { return Ok(done) };
+            done.push((at, compile(&compiler, sources, variant)?));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let done: Result<Vec<_>, String> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("compiling does not panic")).collect()
+    });
+    let mut modules: Vec<_> = done?.into_iter().flatten().collect();
+    modules.sort_unstable_by_key(|&(at, _)| at);
+    Ok(modules.into_iter().map(|(_, module)| module).collect())
 }
 
 fn compile(compiler: &Compiler, sources: &Sources, variant: &Variant) -> Result<Vec<u8>, String> {

@@ -41,8 +41,8 @@ impl std::fmt::Display for Group {
     }
 }
 
-/// Runs the groups and cases of the sample whose names have `part` in them; `told` hears of each group that has any.
-pub fn sample(device: &VulkanDevice, part: &str, mut told: impl FnMut(&Group)) -> Vec<Group> {
+/// Runs the cases of the sample that are wanted, asked by the name of group and case; `told` hears of each group that has any.
+pub fn sample(device: &VulkanDevice, mut wanted: impl FnMut(&str) -> bool, mut told: impl FnMut(&Group)) -> Vec<Group> {
     let mut groups = Vec::new();
     let mut done = |group: Group| {
         if group.run + group.refused > 0 {
@@ -53,15 +53,14 @@ pub fn sample(device: &VulkanDevice, part: &str, mut told: impl FnMut(&Group)) -
     let families = cases::families().map(|family| (format!("{family:?}"), cases::of(family)));
     let types = [("Stored".to_owned(), cases::stored()), ("Encoded".to_owned(), cases::encoded())];
     for (name, cases) in families.chain(types) {
-        let wanted = |case: &Case| format!("{name} {}", case.name).contains(part);
         let (cases, refused): (Vec<Case>, Vec<Case>) = one_of_each_op(cases)
             .into_iter()
-            .filter(wanted)
+            .filter(|case| wanted(&format!("{name} {}", case.name)))
             .partition(|case| supports(&case.graph, device.engine().limits(), device.options()).is_ok());
         done(Group::of(name, refused.len(), &cases, |case| check(device, case)));
     }
     let fused = cases::fused().into_iter().step_by(FUSED_STEP);
-    let fused: Vec<FusedCase> = fused.filter(|case| format!("Fused {}", case.name).contains(part)).collect();
+    let fused: Vec<FusedCase> = fused.filter(|case| wanted(&format!("Fused {}", case.name))).collect();
     done(Group::of("Fused".to_owned(), 0, &fused, |case| case.check(device)));
     groups
 }

@@ -68,24 +68,23 @@ fn results_in_place_are_the_same() {
 }
 
 /// Recomputed to fit half of what can be saved, and to fit the least there is: to the last bit the same.
-fn assert_same_step(config: &Config, storage: StorageChoice) {
-    for training in TRAININGS {
-        let train = step(config, training);
-        let (graph, data) = (&train.model.graph, data(config, training, &train));
-        let plan = PlanOptions { storage, policy: Policy::RTileMaps, ..PlanOptions::default() };
-        let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
-        let want = outcome(&device, graph, &data, &train).bytes;
-        let least = device.engine().recompute(graph, None).expect("a plan");
-        let smallest = least.plan.report.total_bytes();
-        let half = Budget(smallest + least.recomputed.bytes_saved / 2);
-        let between = device.engine().recompute(graph, Some(half)).expect("a plan");
-        for Rewritten { graph, recomputed, .. } in [least, between] {
-            assert!(recomputed.nodes > 0 && recomputed.bytes_saved > 0, "{} {training:?}: {recomputed}", config.name);
-            let same = want == outcome(&device, &graph, &data, &train).bytes;
-            assert!(same, "{} {training:?}: {recomputed}", config.name);
-        }
-        device.assert_valid();
+fn assert_same_step(number: usize, storage: StorageChoice, training: Training) {
+    let config = MODELS[number].tiny();
+    let train = step(&config, training);
+    let (graph, data) = (&train.model.graph, data(&config, training, &train));
+    let plan = PlanOptions { storage, policy: Policy::RTileMaps, ..PlanOptions::default() };
+    let device = VulkanDevice::open_with(plan, None).expect("a Vulkan device");
+    let want = outcome(&device, graph, &data, &train).bytes;
+    let least = device.engine().recompute(graph, None).expect("a plan");
+    let smallest = least.plan.report.total_bytes();
+    let half = Budget(smallest + least.recomputed.bytes_saved / 2);
+    let between = device.engine().recompute(graph, Some(half)).expect("a plan");
+    for Rewritten { graph, recomputed, .. } in [least, between] {
+        assert!(recomputed.nodes > 0 && recomputed.bytes_saved > 0, "{} {training:?}: {recomputed}", config.name);
+        let same = want == outcome(&device, &graph, &data, &train).bytes;
+        assert!(same, "{} {training:?}: {recomputed}", config.name);
     }
+    device.assert_valid();
 }
 
 /// Where nodes run together, second runs may find other company, and are as near to f64 as the first.
@@ -110,14 +109,34 @@ fn recomputed_steps_of_fused_nodes_are_within_bounds() {
     device.assert_valid();
 }
 
+/// Models, each with the storage and a training that its recomputed step is tested in.
+const RECOMPUTED: [(usize, StorageChoice, Training); 5] = [
+    (0, StorageChoice::Image, TRAININGS[1]),
+    (1, StorageChoice::Image, TRAININGS[0]),
+    (2, StorageChoice::Buffer, TRAININGS[1]),
+    (3, StorageChoice::Buffer, TRAININGS[0]),
+    (4, StorageChoice::Image, TRAININGS[1]),
+];
+
 #[test]
 fn recomputed_steps_are_the_same_in_images() {
-    [0, 1, 4].into_iter().for_each(|number| assert_same_step(&MODELS[number].tiny(), StorageChoice::Image));
+    let images = RECOMPUTED.into_iter().filter(|(_, storage, _)| *storage == StorageChoice::Image);
+    images.for_each(|(number, storage, training)| assert_same_step(number, storage, training));
 }
 
 #[test]
 fn recomputed_steps_are_the_same_in_buffers() {
-    [2, 3].into_iter().for_each(|number| assert_same_step(&MODELS[number].tiny(), StorageChoice::Buffer));
+    let buffers = RECOMPUTED.into_iter().filter(|(_, storage, _)| *storage == StorageChoice::Buffer);
+    buffers.for_each(|(number, storage, training)| assert_same_step(number, storage, training));
+}
+
+#[test]
+#[ignore = "the other training of each model takes a minute; ./x test --full runs it"]
+fn recomputed_steps_of_the_other_training_are_the_same() {
+    for (number, storage, training) in RECOMPUTED {
+        let other = TRAININGS.into_iter().find(|&other| other != training).expect("there are two");
+        assert_same_step(number, storage, other);
+    }
 }
 
 fn engine(plan: PlanOptions, budget: Option<Budget>) -> std::sync::Arc<Engine> {
@@ -133,32 +152,44 @@ fn tensors(engine: &Engine, graph: &Graph) -> Vec<(ValueId, Tensor)> {
     externals(graph).map(create).collect()
 }
 
-/// Tensors, results and arena take what the plan says, byte for byte, and the bound from limits is not below.
+/// Each model in one of the storages, both of which have both trainings.
 #[test]
 fn the_peak_is_known_before_it_is_taken() {
-    for storage in STORAGES {
-        for (config, training) in MODELS.iter().map(Config::tiny).zip(TRAININGS.into_iter().cycle()) {
-            let train = step(&config, training);
-            let graph = &train.model.graph;
-            let policy = if training == TRAININGS[0] { Policy::RTileMaps } else { Policy::Full };
-            let options = PlanOptions { storage, policy, ..PlanOptions::default() };
-            let engine = engine(options, None);
-            let report = engine.plan(graph).expect("a plan").report;
-            let in_use = || engine.gpu().memory().in_use;
-            let idle = in_use();
-            let tensors = tensors(&engine, graph);
-            assert_eq!(in_use() - idle, report.external_bytes, "{} {storage:?}: external", config.name);
-            let program = engine.compile(graph, &tensors).expect("a program");
-            assert_eq!(in_use() - idle, report.total_bytes(), "{} {storage:?}: {report}", config.name);
-            assert_eq!(program.plan().report, report);
+    assert_peaks(STORAGES);
+}
 
-            let limits = engine.limits();
-            let bound = Planner::new(limits, options, None).plan(graph, &UpperBound(limits)).expect("a plan").report;
-            let parts: [fn(&Report) -> u64; 4] =
-                [Report::total_bytes, |r| r.external_bytes, |r| r.kept_bytes, |r| r.peak.bytes];
-            for part in parts {
-                assert!(part(&bound) >= part(&report), "{} {storage:?}: {bound} is below {report}", config.name);
-            }
+#[test]
+#[ignore = "each model in the other storage takes a minute; ./x test --full runs it"]
+fn the_peak_in_the_other_storage_is_known_before_it_is_taken() {
+    let [buffers, images] = STORAGES;
+    assert_peaks([images, buffers]);
+}
+
+/// Tensors, results and arena take what the plan says, byte for byte, and the bound from limits is not below.
+fn assert_peaks(storages: [StorageChoice; 2]) {
+    let trainings = TRAININGS.into_iter().cycle();
+    for (number, (config, training)) in MODELS.iter().map(Config::tiny).zip(trainings).enumerate() {
+        let storage = storages[number / 2 % 2];
+        let train = step(&config, training);
+        let graph = &train.model.graph;
+        let policy = if training == TRAININGS[0] { Policy::RTileMaps } else { Policy::Full };
+        let options = PlanOptions { storage, policy, ..PlanOptions::default() };
+        let engine = engine(options, None);
+        let report = engine.plan(graph).expect("a plan").report;
+        let in_use = || engine.gpu().memory().in_use;
+        let idle = in_use();
+        let tensors = tensors(&engine, graph);
+        assert_eq!(in_use() - idle, report.external_bytes, "{} {storage:?}: external", config.name);
+        let program = engine.compile(graph, &tensors).expect("a program");
+        assert_eq!(in_use() - idle, report.total_bytes(), "{} {storage:?}: {report}", config.name);
+        assert_eq!(program.plan().report, report);
+
+        let limits = engine.limits();
+        let bound = Planner::new(limits, options, None).plan(graph, &UpperBound(limits)).expect("a plan").report;
+        let parts: [fn(&Report) -> u64; 4] =
+            [Report::total_bytes, |r| r.external_bytes, |r| r.kept_bytes, |r| r.peak.bytes];
+        for part in parts {
+            assert!(part(&bound) >= part(&report), "{} {storage:?}: {bound} is below {report}", config.name);
         }
     }
 }

@@ -28,28 +28,29 @@ impl Home {
             return None;
         }
         let most = MOST.min(count / ONE_OF);
+        // Counted first: a tensor that is not sparse is told by its first elements.
+        let others = || {
+            let blocks = linear.chunks(BLOCK).enumerate();
+            let some = blocks.filter(|(_, bytes)| bytes.iter().fold(0, |any, byte| any | byte) != 0);
+            some.flat_map(|(block, bytes)| {
+                let words = bytes.chunks_exact(element).enumerate().filter(|(_, bytes)| **bytes != [0; 4]);
+                words.map(move |(word, bytes)| (block * (BLOCK / element) + word, bytes))
+            })
+        };
+        if others().nth(most).is_some() {
+            return None;
+        }
         let mut texels: BTreeMap<u64, [u8; TEXEL_BYTES as usize]> = BTreeMap::new();
-        let mut found = 0;
-        for (block, bytes) in linear.chunks(BLOCK).enumerate() {
-            if bytes.iter().fold(0, |any, byte| any | byte) == 0 {
-                continue;
-            }
-            for (word, bytes) in bytes.chunks_exact(element).enumerate().filter(|(_, bytes)| **bytes != [0; 4]) {
-                found += 1;
-                if found > most {
-                    return None;
-                }
-                let mut at = block * (BLOCK / element) + word;
-                let index = shape.map(|extent| {
-                    let i = at % extent;
-                    at /= extent;
-                    i as u32
-                });
-                let place = self.layout.address(&index);
-                let texel = texels.entry(u64::from(place.y) * u64::from(self.width) + u64::from(place.x)).or_default();
-                let lane = place.lane as usize * element;
-                texel[lane..lane + element].copy_from_slice(bytes);
-            }
+        for (mut at, bytes) in others() {
+            let index = shape.map(|extent| {
+                let i = at % extent;
+                at /= extent;
+                i as u32
+            });
+            let place = self.layout.address(&index);
+            let texel = texels.entry(u64::from(place.y) * u64::from(self.width) + u64::from(place.x)).or_default();
+            let lane = place.lane as usize * element;
+            texel[lane..lane + element].copy_from_slice(bytes);
         }
         Some(texels.into_iter().collect())
     }

@@ -1,5 +1,5 @@
 //! FLASH_ATTN_EXT: attention in one sweep over the keys, shaders `attention`, `attention_masked`, the same by matrix units as
-//! `attention_matrix*` and `attention_matrix2*`, with sinks `attention_masked_sinks`, `attention_join` and `attention_join_sinks`.
+//! `attention_matrix*` and `attention_matrix2_masked`, with sinks `attention_masked_sinks`, `attention_join` and `attention_join_sinks`.
 //!
 //! A row is a pair (query, head). Heads that share keys and values are rows of one workgroup, so that a key is read once for all
 //! of them: with one query these are all the rows there are. An invocation works for four rows; `lanes` of them share the keys
@@ -217,8 +217,8 @@ impl By {
             (Self::Invocations(_), false) => "attention",
             (Self::Invocations(_), true) if sinks => "attention_masked_sinks",
             (Self::Invocations(_), true) => "attention_masked",
-            (Self::Units(units), false) => units.shader(["attention_matrix2", "attention_matrix"]),
-            (Self::Units(units), true) => units.shader(["attention_matrix2_masked", "attention_matrix_masked"]),
+            (Self::Units(_), false) => "attention_matrix",
+            (Self::Units(units), true) => units.masked(["attention_matrix2_masked", "attention_matrix_masked"]),
         }
     }
 }

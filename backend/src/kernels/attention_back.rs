@@ -1,5 +1,5 @@
 //! The gradients of FLASH_ATTN_EXT, shaders `attention_back_q` and `attention_back_kv`, each also `_masked`, and the same by matrix units as
-//! `attention_back_matrix_*` and `attention_back_matrix2_*`.
+//! `attention_back_matrix_*` and, masked, `attention_back_matrix2_*`.
 //!
 //! A workgroup owns rows of one side, queries or keys, and goes over tiles of the other; no more than a tile's weights exist at a time.
 //! Both products under a tile are matrix products of staged quads, and what a tile adds to the owned rows is summed in registers:
@@ -120,10 +120,10 @@ pub(super) fn queries(call: Call<'_>, attention: &FlashAttn) -> Result<Lowered, 
         let shader = if attention.mask { "attention_back_q_masked" } else { "attention_back_q" };
         return lower(call, attention, shader, covered);
     };
-    let shader = units.shader(match attention.mask {
-        true => ["attention_back_matrix2_q_masked", "attention_back_matrix_q_masked"],
-        false => ["attention_back_matrix2_q", "attention_back_matrix_q"],
-    });
+    let shader = match attention.mask {
+        true => units.masked(["attention_back_matrix2_q_masked", "attention_back_matrix_q_masked"]),
+        false => "attention_back_matrix_q",
+    };
     let passing = Passing { parts: 1, tiles: k[1].div_ceil(units.others()) };
     Ok(dispatch(&call, attention, shader, (Arg::Output, call.output), (units, passing), covered)?.into())
 }
@@ -139,10 +139,10 @@ pub(super) fn keys_values(call: Call<'_>, attention: &FlashAttn) -> Result<Lower
         let shader = if attention.mask { "attention_back_kv_masked" } else { "attention_back_kv" };
         return lower(call, attention, shader, covered(call.output));
     };
-    let shader = units.shader(match attention.mask {
-        true => ["attention_back_matrix2_kv_masked", "attention_back_matrix_kv_masked"],
-        false => ["attention_back_matrix2_kv", "attention_back_matrix_kv"],
-    });
+    let shader = match attention.mask {
+        true => units.masked(["attention_back_matrix2_kv_masked", "attention_back_matrix_kv_masked"]),
+        false => "attention_back_matrix_kv",
+    };
     let passing = Passing::choose(&units, q, call.output);
     let bind = |arg: Arg, output: &Operand| {
         dispatch(&call, attention, shader, (arg, output), (units, passing), covered(output))

@@ -164,8 +164,9 @@ impl Units {
         self.subgroups * self.unit.subgroup
     }
 
-    /// The shader of those that compute the same: in units that take sums, or by way of shared memory.
-    pub fn shader(&self, [sums, through_memory]: [&'static str; 2]) -> &'static str {
+    /// The shader of those that compute the same: in units that take sums, or by way of shared memory. Without a mask, as hardly anything is
+    /// trained, there is the latter alone.
+    pub fn masked(&self, [sums, through_memory]: [&'static str; 2]) -> &'static str {
         if self.takes_sums { sums } else { through_memory }
     }
 

@@ -102,7 +102,8 @@ struct Point {
 }
 
 impl Chart {
-    /// Draws work, numbered from 1, under the roof of arithmetic and memory, and under those of other rates of bytes.
+    /// Draws work, numbered from 1, under the roof of arithmetic and memory, under those of other rates of bytes, and under that of matrix units
+    /// where they were measured.
     pub fn new(machine: &Profile, rates: &[(&str, f64)], axis: &'static str, work: &[Work]) -> Self {
         let movers: Vec<String> = (1..)
             .zip(work)
@@ -113,12 +114,21 @@ impl Chart {
         let [slow, middle, fast] = [Case::Slow, Case::Middle, Case::Fast]
             .map(|case| (case.more(machine.flops_f32), case.more(machine.memory_rate)));
         let ridge = middle.0 / middle.1;
+        let matrices: Vec<(&str, f64)> =
+            [("matrix units, F16", machine.matrix_f16), ("matrix units, BF16", machine.matrix_bf16)]
+                .into_iter()
+                .filter_map(|(name, rate)| Some((name, rate?.mid)))
+                .collect();
         let x = Log::covering(
             drawn.iter().map(|(_, w)| w.intensity()).chain([ridge / 4.0, ridge * 4.0]),
             LEFT,
             WIDTH - RIGHT,
         );
-        let y = Log::covering(drawn.iter().map(|(_, w)| w.speed()).chain([fast.0]), HEIGHT - BOTTOM, TOP);
+        let y = Log::covering(
+            drawn.iter().map(|(_, w)| w.speed()).chain(matrices.iter().map(|(_, rate)| *rate)).chain([fast.0]),
+            HEIGHT - BOTTOM,
+            TOP,
+        );
         let [from, to] = x.ends();
         // The corners of a roof, left to right. Below the chart it runs along its lower edge.
         let roof = |(flops, rate): (f64, f64)| {
@@ -136,6 +146,13 @@ impl Chart {
                 x: x.place(speed / rate) - 6.0,
                 y: y.place(speed),
             }
+        };
+        // Names stand under the first and over the second, which may be the same.
+        let higher = |(at, &(name, rate)): (usize, &(&str, f64))| Line {
+            name: format!("{name}, {}", units::decimal(rate, "FLOP/s")),
+            points: roof((rate, middle.1)).join(" "),
+            x: x.place(to) - 6.0,
+            y: y.place(rate) + if at == 0 { LINE } else { -0.4 * LINE },
         };
 
         let total: f64 = work.iter().map(|w| w.seconds).sum();
@@ -168,7 +185,7 @@ impl Chart {
             roof: roof(middle).join(" "),
             band: band.join(" "),
             roof_text: format!("{} and {}", units::decimal(middle.0, "FLOP/s"), units::decimal(middle.1, "B/s")),
-            others: rates.iter().enumerate().map(other).collect(),
+            others: rates.iter().enumerate().map(other).chain(matrices.iter().enumerate().map(higher)).collect(),
             points,
             movers: movers.join(", "),
             axis,

@@ -100,6 +100,12 @@ pub struct Profile {
     pub flops_f32: Estimate,
     /// Operations on f16.
     pub flops_f16: Estimate,
+    /// Operations of matrix units on factors of F16, sums in f32; none where there are no such units, or nobody measured them.
+    #[serde(default)]
+    pub matrix_f16: Option<Estimate>,
+    /// The same on factors of BF16.
+    #[serde(default)]
+    pub matrix_bf16: Option<Estimate>,
     /// Operations on integers, against those on f32.
     pub integers: IntegerCosts,
     /// Texels of 16 bytes from images, all in the first-level cache.

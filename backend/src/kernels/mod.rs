@@ -53,7 +53,7 @@ pub use repack::{REPACK_BYTES, REPACK_HEADER, REPACK_HOME, Way};
 pub use rotate::Rotation;
 pub use traffic::{Traffic, invocations, traffic};
 pub use turned::lane_axes;
-pub(crate) use words::tested_schedule;
+pub(crate) use words::{matrix_products, tested_schedule};
 pub use words::{parameters, schedule_in_words};
 
 use std::ops::Range;

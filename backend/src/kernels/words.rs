@@ -4,7 +4,7 @@ use super::addressing::constant;
 use super::dispatch::{BOX, LOCAL_SIZE, TILE_AXIS, TILE_ROWS};
 use super::gemm::{REDUCE, Schedule, Unit};
 use super::operand::FIRST_ID;
-use crate::device::TestedSchedule;
+use crate::device::{MatrixType, TestedSchedule};
 
 /// First constant id of an op's own parameters.
 const PARAMETERS: u32 = 16;
@@ -17,6 +17,14 @@ fn product(shader: &str, constants: &[(u32, u32)]) -> Option<Schedule> {
 /// Which of the schedules that devices are tested for a dispatch has, if it is one of a product.
 pub(crate) fn tested_schedule(shader: &str, constants: &[(u32, u32)]) -> Option<TestedSchedule> {
     product(shader, constants).map(|schedule| schedule.tested())
+}
+
+/// The type that matrix units multiply in a shader, and how many of their products are one: three of factors in parts. Nothing where it
+/// computes without.
+pub(crate) fn matrix_products(shader: &str) -> Option<(MatrixType, u32)> {
+    fblayout_shaders::get(shader).filter(|shader| shader.matrix)?;
+    let factors = if shader.contains("_bf16") { MatrixType::Bf16 } else { MatrixType::F16 };
+    Some((factors, if shader.contains("_parted") { 3 } else { 1 }))
 }
 
 /// How a dispatch is spread over invocations.

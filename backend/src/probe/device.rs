@@ -1,4 +1,4 @@
-//! The micro-benchmarks on a Vulkan device: shader `probe`.
+//! The micro-benchmarks on a Vulkan device: shaders `probe`, `probe_matrix`, `probe_matrix_bf16`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,12 +7,15 @@ use std::time::Instant;
 use fblayout_shaders::Shader;
 
 use super::{Axis, GROUP, Machine, Unit, Work, profile};
-use crate::device::Profile;
+use crate::device::{MatrixType, MatrixUnit, Profile};
 use crate::kernels::StorageKind;
 use crate::vulkan::{Error, Gpu, Operand, Pipeline, Step, Storage, TEXEL_BYTES, Tape, TapeOptions, Work as Do};
 
 /// Runs of a piece of work that are timed, behind one that warms up.
 const RUNS: usize = 5;
+/// Subgroups of a workgroup that multiplies by matrix units, and products of a step of each: eight rounds of eight.
+const MATRIX_SUBGROUPS: u32 = 4;
+const MATRIX_PRODUCTS: u32 = 64;
 /// Regions are at most 256 MiB, well beyond the caches of today's machines.
 const LARGEST_REGION: u32 = 24;
 /// Regions whose lines are measured have as many columns and rows, logarithms.
@@ -79,6 +82,33 @@ impl Device {
         self.steps(Do::Dispatch { pipeline: &pipeline, operands: &operands, groups: [groups, 1, 1] })
     }
 
+    /// The unit of most multiplications.
+    fn unit(&self, factors: MatrixType) -> Option<MatrixUnit> {
+        let of_type = |unit: &&MatrixUnit| unit.factors == factors;
+        self.gpu.limits().matrix_units.iter().filter(of_type).max_by_key(|unit| unit.m * unit.n * unit.k).copied()
+    }
+
+    /// Invocations of a workgroup of a unit's subgroups.
+    fn invocations(&self, unit: &MatrixUnit) -> u32 {
+        let most = unit.max_invocations.min(self.gpu.limits().largest_group()) / unit.subgroup;
+        unit.subgroup * MATRIX_SUBGROUPS.min(most).max(1)
+    }
+
+    fn matrices(&self, factors: MatrixType, groups: u32, steps: u32) -> Result<Vec<f64>, Error> {
+        let name = match factors {
+            MatrixType::F16 => "probe_matrix",
+            MatrixType::Bf16 => "probe_matrix_bf16",
+        };
+        let unit =
+            self.unit(factors).ok_or_else(|| Error::invalid(name.to_owned(), "a device with such matrix units"))?;
+        let shader: &Shader = fblayout_shaders::get(name).expect("the shader is in the manifest");
+        let constants = [(0, self.invocations(&unit)), (10, unit.m), (11, unit.n), (13, unit.k)];
+        let pipeline = self.gpu.pipeline(shader, &constants)?;
+        self.gpu.upload(&self.exchange, bytemuck::cast_slice(&[steps, 0, 0, 0, 0, 0, 0, 0]))?;
+        let operands = [Operand::new(0, &self.exchange)];
+        self.steps(Do::Dispatch { pipeline: &pipeline, operands: &operands, groups: [groups, 1, 1] })
+    }
+
     fn operands(&self, kind: StorageKind) -> [Operand<'_>; 2] {
         [Operand::new(0, &self.regions[&kind]), Operand::new(1, &self.exchange)]
     }
@@ -124,6 +154,7 @@ impl Machine for Device {
                 };
                 self.dispatch(number, StorageKind::Buffer, [0, 0], groups, [steps, 0])
             }
+            Work::Matrices { factors, groups, steps } => self.matrices(factors, groups, steps),
             Work::Stream { storage, texels, groups, steps } => {
                 self.dispatch(4, storage, region(storage, texels), groups, [steps, 1])
             }
@@ -146,6 +177,13 @@ impl Machine for Device {
                 timed(&mut Tape::record(&self.gpu, &vec![step; count as usize], &TapeOptions::default())?)
             }
         }
+    }
+
+    fn matrix_operations(&self, factors: MatrixType) -> Option<f64> {
+        self.unit(factors).map(|unit| {
+            let subgroups = self.invocations(&unit) / unit.subgroup;
+            f64::from(subgroups * MATRIX_PRODUCTS) * 2.0 * f64::from(unit.m * unit.n * unit.k)
+        })
     }
 
     fn subgroups(&self) -> [u32; 2] {

@@ -9,7 +9,7 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use crate::device::{Estimate, ImageLines, IntegerCosts, Profile};
+use crate::device::{Estimate, ImageLines, IntegerCosts, MatrixType, Profile};
 use crate::kernels::StorageKind;
 use curve::{Curve, saturation};
 pub use device::measure;
@@ -20,6 +20,8 @@ pub use kept::{KeptError, keep, kept, kept_tests};
 enum Work {
     /// Every invocation takes so many steps of [`OPERATIONS`] operations, in registers.
     Arithmetic { unit: Unit, groups: u32, steps: u32 },
+    /// Every workgroup takes so many steps of products by matrix units, in registers.
+    Matrices { factors: MatrixType, groups: u32, steps: u32 },
     /// All workgroups together stream through a region of `1 << texels` texels, once or many times; neighbours load neighbours.
     Stream { storage: StorageKind, texels: u32, groups: u32, steps: u32 },
     /// Every instruction loads texels `stride` apart along an axis of a large region, at another place each time.
@@ -68,6 +70,9 @@ trait Machine {
 
     /// Seconds that a piece of work takes, a few times over.
     fn seconds(&mut self, work: Work) -> Result<Vec<f64>, Self::Error>;
+
+    /// Operations of a step of one workgroup by matrix units; none where no unit takes such factors.
+    fn matrix_operations(&self, factors: MatrixType) -> Option<f64>;
 
     /// Lanes of a subgroup, narrowest and widest.
     fn subgroups(&self) -> [u32; 2];
@@ -129,6 +134,8 @@ fn profile<M: Machine>(machine: &mut M) -> Result<Profile, M::Error> {
         flops_f32: flops,
         // Not measured: no kernel computes in f16.
         flops_f16: Estimate { hi: 2.0 * flops.hi, ..flops },
+        matrix_f16: matrices(machine, MatrixType::F16)?,
+        matrix_bf16: matrices(machine, MatrixType::Bf16)?,
         integers,
         texels: images.nearest(),
         buffer_bytes: buffers.nearest().scaled(TEXEL),
@@ -144,6 +151,13 @@ fn profile<M: Machine>(machine: &mut M) -> Result<Profile, M::Error> {
 fn arithmetic<M: Machine>(machine: &mut M, unit: Unit, groups: u32) -> Result<Estimate, M::Error> {
     let each = f64::from(GROUP * OPERATIONS * if unit == Unit::Fma { 2 } else { 1 });
     rate(machine, |steps| (Work::Arithmetic { unit, groups, steps }, f64::from(groups) * f64::from(steps) * each))
+}
+
+/// Operations per second of matrix units; a multiply-add is two.
+fn matrices<M: Machine>(machine: &mut M, factors: MatrixType) -> Result<Option<Estimate>, M::Error> {
+    let Some(each) = machine.matrix_operations(factors) else { return Ok(None) };
+    let work = |steps| (Work::Matrices { factors, groups: MANY, steps }, f64::from(MANY) * f64::from(steps) * each);
+    rate(machine, work).map(Some)
 }
 
 /// Invocations from which on nearly all of the operations are done.

@@ -12,6 +12,8 @@ use super::*;
 struct Simulated {
     subgroup: u32,
     fma: f64,
+    /// Operations of matrix units on F16, and of one step; none on BF16.
+    matrices: Option<[f64; 2]>,
     /// What a simple operation, a product and its high half take, a multiply-add taking 1.
     integers: [f64; 3],
     invocations: f64,
@@ -39,6 +41,10 @@ impl Simulated {
                 };
                 let busy = (f64::from(groups * GROUP) / self.invocations).min(1.0);
                 f64::from(groups) * f64::from(GROUP * OPERATIONS) * f64::from(steps) * cost / (self.fma * busy)
+            }
+            Work::Matrices { groups, steps, .. } => {
+                let [rate, each] = self.matrices.expect("only what is there is asked for");
+                f64::from(groups) * f64::from(steps) * each / rate
             }
             Work::Stream { texels, groups, steps, .. } => {
                 let size = 2_f64.powi(texels as i32);
@@ -72,6 +78,10 @@ impl Machine for Simulated {
         Ok(noise.map(|part| self.once(work) * (1.0 + self.noise * part)).into())
     }
 
+    fn matrix_operations(&self, factors: MatrixType) -> Option<f64> {
+        self.matrices.filter(|_| factors == MatrixType::F16).map(|[_, each]| each)
+    }
+
     fn subgroups(&self) -> [u32; 2] {
         [self.subgroup; 2]
     }
@@ -83,20 +93,23 @@ impl Machine for Simulated {
 
 fn machines() -> impl Strategy<Value = Simulated> {
     let lines = prop::sample::select(vec![[4, 1], [8, 1], [2, 2], [1, 4], [4, 2], [1, 1]]);
-    let arithmetic = (1e10..1e14_f64, (0.5..1.5_f64, 1.0..4.0_f64, 1.0..8.0_f64).prop_map(<[f64; 3]>::from), 6..16_u32);
+    let matrices = prop::option::of((1e11..1e15_f64, 1e4..1e7_f64).prop_map(<[f64; 2]>::from));
+    let arithmetic =
+        (1e10..1e14_f64, matrices, (0.5..1.5_f64, 1.0..4.0_f64, 1.0..8.0_f64).prop_map(<[f64; 3]>::from), 6..16_u32);
     let caches = (6..10_u32, 4..8_u32, 1e9..1e12_f64, 2.0..8.0_f64, 2.0..8.0_f64);
     let rest = (1e9..1e12_f64, 1e-7..1e-4_f64, 1e-7..1e-4_f64, 0.0..0.05_f64);
     (prop::sample::select(vec![16_u32, 32, 64]), lines, arithmetic, caches, rest).prop_map(
         |(
             subgroup,
             line,
-            (fma, integers, busy),
+            (fma, matrices, integers, busy),
             (l1, more, nearest, second, third),
             (copy, launch, barrier, noise),
         )| {
             Simulated {
                 subgroup,
                 fma,
+                matrices,
                 integers,
                 invocations: f64::from(1 << busy),
                 l1: f64::from(1 << l1),
@@ -132,6 +145,9 @@ proptest! {
         prop_assert!(holds(found.l1_bytes, 16.0 * machine.l1, 0.0), "{:?}", found.l1_bytes);
         prop_assert!(holds(found.l2_bytes, 16.0 * machine.l2, 0.0), "{:?}", found.l2_bytes);
         prop_assert!(holds(found.flops_f32, 2.0 * machine.fma, off), "{:?}", found.flops_f32);
+        let matrices = found.matrix_f16.zip(machine.matrices);
+        prop_assert!(matrices.is_none_or(|(found, [rate, _])| holds(found, rate, off)), "{:?}", found.matrix_f16);
+        prop_assert_eq!((found.matrix_f16.is_some(), found.matrix_bf16), (machine.matrices.is_some(), None));
         let IntegerCosts { simple, mul, mul_high } = found.integers;
         for (cost, hidden) in [simple, mul, mul_high].into_iter().zip(machine.integers) {
             prop_assert!(holds(cost, hidden, 2.0 * off), "{cost:?}");

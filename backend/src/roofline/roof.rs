@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::device::Profile;
+use crate::device::{MatrixType, Profile};
+use crate::kernels;
 
 use super::Kind;
 
@@ -10,7 +11,7 @@ use super::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ceiling {
-    /// Its operations at the rate of multiply-adds in f32.
+    /// Its operations at the rate of what computes them: multiply-adds in f32, or matrix units.
     Arithmetic,
     /// Its bytes from and to memory.
     Memory,
@@ -50,10 +51,20 @@ impl Roof {
             true => (Ceiling::Cache, bytes / machine.l2_rate.mid.max(machine.memory_rate.mid)),
             false => (Ceiling::Memory, bytes / machine.memory_rate.mid),
         };
-        let arithmetic = (Ceiling::Arithmetic, kind.flops as f64 / machine.flops_f32.mid);
+        let arithmetic = (Ceiling::Arithmetic, kind.flops as f64 / rate(kind, machine));
         let launch = (Ceiling::Launch, machine.launch.mid);
         let longest =
             [arithmetic, moved].into_iter().fold(launch, |most, next| if next.1 > most.1 { next } else { most });
         Self { ceiling: longest.0, seconds: longest.1 }
     }
+}
+
+/// Operations a second of what computes a kind; no bound where its matrix units were not measured.
+fn rate(kind: &Kind, machine: &Profile) -> f64 {
+    let Some((factors, products)) = kernels::matrix_products(&kind.shader) else { return machine.flops_f32.mid };
+    let rate = match factors {
+        MatrixType::F16 => machine.matrix_f16,
+        MatrixType::Bf16 => machine.matrix_bf16,
+    };
+    rate.map_or(f64::INFINITY, |rate| rate.mid / f64::from(products))
 }

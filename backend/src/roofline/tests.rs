@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::device::{Limits, Preset, Profile};
+use crate::device::{Estimate, Limits, Preset, Profile};
 use crate::graph::{Binary, DType, Graph, Op, Unary};
 use crate::plan::{PlanOptions, Policy, UpperBound, plan};
 
@@ -135,4 +135,16 @@ fn the_highest_time_of_a_step_at_full_rates_is_its_roof() {
     let arithmetic = of(1 << 50, large);
     assert_eq!(arithmetic.ceiling, Ceiling::Arithmetic);
     assert_eq!(arithmetic.seconds, (1_u64 << 50) as f64 / machine.flops_f32.mid);
+    // What matrix units compute is held against these, and in parts takes three of their products; where nobody measured them, it has no such roof.
+    let half = Profile { matrix_f16: Some(Estimate::known(1e14)), ..machine.clone() };
+    let by = |shader: &str, machine| {
+        Roof::of(&Kind { shader: shader.to_owned(), ..kind("MUL_MAT", 1 << 50, large) }, machine)
+    };
+    for (shader, rate) in
+        [("gemm_matrix", 1e14), ("attention_matrix2_masked", 1e14), ("gemm_matrix_parted", 1e14 / 3.0)]
+    {
+        let roof = by(shader, &half);
+        assert_eq!((roof.ceiling, roof.seconds), (Ceiling::Arithmetic, (1_u64 << 50) as f64 / rate), "{shader}");
+    }
+    assert_eq!(by("gemm_matrix_bf16", &half).ceiling, Ceiling::Memory);
 }

@@ -92,7 +92,9 @@ fn print(profile: &Profile) {
         ("subgroups a core (not measured)", profile.interleaved_subgroups, 1.0, ""),
         ("in f16 (not measured)", profile.flops_f16, 1e9, "GFLOP/s"),
     ];
-    for (name, Estimate { lo, mid, hi }, unit, text) in figures {
+    let units = [("matrix units, F16", profile.matrix_f16), ("matrix units, BF16", profile.matrix_bf16)];
+    let units = units.into_iter().filter_map(|(name, rate)| Some((name, rate?, 1e9, "GFLOP/s")));
+    for (name, Estimate { lo, mid, hi }, unit, text) in figures.into_iter().chain(units) {
         println!("{name:<28}{:.3} to {:.3}, {:.3} {text}", lo / unit, hi / unit, mid / unit);
     }
 }

@@ -46,6 +46,8 @@ pub(super) const ADRENO_830: Preset = Preset {
         flops_f32: Estimate::range(2.25e12, 2.8e12, 3.38e12),
         // Twice in f16: measurements of the Adreno 660.
         flops_f16: Estimate::range(4.5e12, 5.6e12, 6.76e12),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: INTEGERS,
         // The Adreno 640's 194 GB/s, times 1 to 4 for units and clock.
         texels: Estimate::range(12.5e9, 25e9, 50e9),
@@ -76,6 +78,8 @@ pub(super) const ADRENO_730: Preset = Preset {
         // Four units at 0.9 GHz (chips and cheese), 768 to 1024 lanes.
         flops_f32: Estimate::range(1.38e12, 1.6e12, 1.84e12),
         flops_f16: Estimate::range(2.76e12, 3.2e12, 3.68e12),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: INTEGERS,
         texels: Estimate::range(12.5e9, 18e9, 30e9),
         buffer_bytes: Estimate::range(1e11, 1.5e11, 2.4e11),

@@ -44,6 +44,8 @@ pub(super) const AMD_WAVE64: Preset = Preset {
         invocations: Estimate::range(8192.0, 40960.0, 98304.0),
         flops_f32: Estimate::range(1.2e12, 9.7e12, 6.1e13),
         flops_f16: Estimate::range(2.4e12, 1.94e13, 1.22e14),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: AMD_INTEGERS,
         // A quarter of the rate of texels of 4 bytes.
         texels: Estimate::range(9.6e9, 7.6e10, 2.4e11),
@@ -81,6 +83,8 @@ pub(super) const INTEL_XE: Preset = Preset {
         invocations: Estimate::range(8192.0, 16384.0, 65536.0),
         flops_f32: Estimate::range(2.07e12, 4.2e12, 1.72e13),
         flops_f16: Estimate::range(4.14e12, 8.4e12, 3.44e13),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: XE_INTEGERS,
         texels: Estimate::range(1.6e10, 3.2e10, 1.3e11),
         buffer_bytes: Estimate::range(5e11, 1e12, 4e12),
@@ -119,6 +123,8 @@ pub(super) const H200: Preset = Preset {
         // 67 TFLOP/s by the data sheet, without matrix units.
         flops_f32: Estimate::range(4.5e13, 6e13, 6.7e13),
         flops_f16: Estimate::range(9e13, 1.2e14, 1.34e14),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: H200_INTEGERS,
         // Four units per multiprocessor, a quarter of their rate at 16 bytes; walks of images reached 2.2 to 3.9 TB/s.
         texels: Estimate::range(1.4e11, 2.3e11, 2.6e11),

@@ -38,6 +38,8 @@ pub(super) const G715: Preset = Preset {
         invocations: Estimate::range(7168.0, 7168.0, 14336.0),
         flops_f32: Estimate::range(1.5e12, 1.6e12, 1.7e12),
         flops_f16: Estimate::range(3.0e12, 3.2e12, 3.4e12),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: INTEGERS,
         // 8 texels a cycle, half of that beyond 32 bits, which makes 32 bytes; a quarter at 128 bits is the careful reading.
         texels: Estimate::range(6.2e9, 12.5e9, 12.5e9),
@@ -68,6 +70,8 @@ pub(super) const G925: Preset = Preset {
         invocations: Estimate::range(12288.0, 12288.0, 24576.0),
         flops_f32: Estimate::range(4.0e12, 4.5e12, 4.9e12),
         flops_f16: Estimate::range(8.0e12, 9.0e12, 9.8e12),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: INTEGERS,
         // 8 texels a cycle in f16, half of that in f32: 64 bytes; half of it again is the careful reading.
         texels: Estimate::range(31e9, 70e9, 76e9),

@@ -36,6 +36,8 @@ pub(super) const LAVAPIPE: Preset = Preset {
         flops_f32: Estimate::range(5.5e10, 6.7e10, 9e10),
         // No arithmetic in f16: it is converted.
         flops_f16: Estimate::range(5.5e10, 6.7e10, 9e10),
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: INTEGERS,
         // Those products load 0.7e9 to 1.6e9 texels a second.
         texels: Estimate::range(7e8, 1.5e9, 2.5e9),

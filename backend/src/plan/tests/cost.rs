@@ -20,6 +20,8 @@ fn slow_memory() -> Profile {
         invocations: Estimate::known(1.0),
         flops_f32: fast,
         flops_f16: fast,
+        matrix_f16: None,
+        matrix_bf16: None,
         integers: IntegerCosts {
             simple: Estimate::known(1.0),
             mul: Estimate::known(4.0),

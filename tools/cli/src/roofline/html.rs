@@ -126,13 +126,15 @@ fn rates(machine: &Profile) -> Vec<Fact> {
         let [lo, mid, hi] = [e.lo, e.mid, e.hi].map(|x| units::decimal(x, unit));
         Fact { name, value: mid, note: format!("at most; {lo} to {hi}") }
     };
-    vec![
-        rate("multiply-adds in f32", machine.flops_f32, "FLOP/s"),
+    let matrices = [("matrix units, F16", machine.matrix_f16), ("matrix units, BF16", machine.matrix_bf16)];
+    let matrices = matrices.into_iter().filter_map(|(name, found)| Some(rate(name, found?, "FLOP/s")));
+    let others = [
         rate("memory", machine.memory_rate, "B/s"),
         rate("copies", machine.copy_rate, "B/s"),
         rate("shared cache", machine.l2_rate, "B/s"),
         Fact { name: "a launch", value: units::seconds(machine.launch.mid), note: "at least".into() },
-    ]
+    ];
+    [rate("multiply-adds in f32", machine.flops_f32, "FLOP/s")].into_iter().chain(matrices).chain(others).collect()
 }
 
 fn lines(steps: &[(&Kind, Times)], machine: Option<&Profile>) -> Vec<Line> {

@@ -101,9 +101,12 @@ impl Table<'_> {
         let least = |(kind, times): &(&Kind, Times)| Roof::of(kind, machine).seconds * times.count as f64;
         let seconds: f64 = steps.iter().map(least).sum();
         let [flops, memory, cache] = [machine.flops_f32, machine.memory_rate, machine.l2_rate].map(|rate| rate.mid);
+        let matrices = machine.matrix_f16.or(machine.matrix_bf16);
+        let matrices =
+            matrices.map_or(String::new(), |r| format!("{} by matrix units, ", units::decimal(r.mid, "FLOP/s")));
         writeln!(
             f,
-            "at their roofs all steps would take {}, of {}: {} in f32, {} of memory, {} of the shared cache, {} a launch",
+            "at their roofs all steps would take {}, of {}: {} in f32, {matrices}{} of memory, {} of the shared cache, {} a launch",
             units::seconds(seconds),
             units::seconds(self.all() * 1e-9),
             units::decimal(flops, "FLOP/s"),

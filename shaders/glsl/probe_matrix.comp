@@ -47,9 +47,12 @@ void main() {
             }
         }
     }
+    // Of every element: what is not asked for is not computed.
     float sum = 0.0;
     [[unroll]] for (uint c = 0u; c < CHAINS; c++) {
-        sum += sums[c][0];
+        [[unroll]] for (uint i = 0u; i < sums[c].length(); i++) {
+            sum += sums[c][i];
+        }
     }
     // Never so, but no compiler knows.
     if (floatBitsToUint(sum) == 0x9e3779b9u) {

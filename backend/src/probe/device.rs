@@ -59,7 +59,12 @@ impl Device {
             gpu.upload(&storage, bytemuck::cast_slice(&values))?;
             regions.insert(kind, storage);
         }
-        Ok(Self { gpu: Arc::clone(gpu), exchange: gpu.create_buffer(2, 1)?, regions, largest })
+        let device = Self { gpu: Arc::clone(gpu), exchange: gpu.create_buffer(2, 1)?, regions, largest };
+        // Ahead of all that is timed: while a driver compiles, the device's clock falls.
+        for unit in [MatrixType::F16, MatrixType::Bf16].into_iter().filter_map(|factors| device.unit(factors)) {
+            device.matrix_pipeline(&unit)?;
+        }
+        Ok(device)
     }
 
     fn pipeline(&self, work: u32, storage: StorageKind) -> Result<Arc<Pipeline>, Error> {
@@ -94,16 +99,17 @@ impl Device {
         unit.subgroup * MATRIX_SUBGROUPS.min(most).max(1)
     }
 
-    fn matrices(&self, factors: MatrixType, groups: u32, steps: u32) -> Result<Vec<f64>, Error> {
-        let name = match factors {
+    fn matrix_pipeline(&self, unit: &MatrixUnit) -> Result<Arc<Pipeline>, Error> {
+        let name = match unit.factors {
             MatrixType::F16 => "probe_matrix",
             MatrixType::Bf16 => "probe_matrix_bf16",
         };
-        let unit =
-            self.unit(factors).ok_or_else(|| Error::invalid(name.to_owned(), "a device with such matrix units"))?;
         let shader: &Shader = fblayout_shaders::get(name).expect("the shader is in the manifest");
-        let constants = [(0, self.invocations(&unit)), (10, unit.m), (11, unit.n), (13, unit.k)];
-        let pipeline = self.gpu.pipeline(shader, &constants)?;
+        self.gpu.pipeline(shader, &[(0, self.invocations(unit)), (10, unit.m), (11, unit.n), (13, unit.k)])
+    }
+
+    fn matrices(&self, unit: &MatrixUnit, groups: u32, steps: u32) -> Result<Vec<f64>, Error> {
+        let pipeline = self.matrix_pipeline(unit)?;
         self.gpu.upload(&self.exchange, bytemuck::cast_slice(&[steps, 0, 0, 0, 0, 0, 0, 0]))?;
         let operands = [Operand::new(0, &self.exchange)];
         self.steps(Do::Dispatch { pipeline: &pipeline, operands: &operands, groups: [groups, 1, 1] })
@@ -154,7 +160,10 @@ impl Machine for Device {
                 };
                 self.dispatch(number, StorageKind::Buffer, [0, 0], groups, [steps, 0])
             }
-            Work::Matrices { factors, groups, steps } => self.matrices(factors, groups, steps),
+            Work::Matrices { factors, groups, steps } => {
+                let unit = self.unit(factors).expect("only units that are there are asked");
+                self.matrices(&unit, groups, steps)
+            }
             Work::Stream { storage, texels, groups, steps } => {
                 self.dispatch(4, storage, region(storage, texels), groups, [steps, 1])
             }

@@ -1,4 +1,4 @@
-//! Every shader module serves some case, but for those that compute nothing: that of the micro-benchmarks (`fblayout probe`), and what
+//! Every shader module serves some case, but for those that compute nothing: those of the micro-benchmarks (`fblayout probe`), and what
 //! repacks transfers (`backend/tests/vulkan_repack.rs`).
 
 use std::collections::BTreeSet;
@@ -37,14 +37,15 @@ fn every_shader_is_run_by_a_case() {
     }
     // Products through shared memory, of bytes and by matrix units (tests/gemm.rs, tests/attention.rs), which a processor has only where it is asked.
     let unit = |factors| MatrixUnit { factors, m: 16, n: 16, k: 16, subgroup: 32, max_invocations: 1024 };
-    for (schedule, matrix_units) in [
-        (ProductSchedule::Staged, Vec::new()),
-        (ProductSchedule::Across, Vec::new()),
-        (ProductSchedule::Matrix, vec![unit(MatrixType::F16)]),
-        (ProductSchedule::Matrix, vec![unit(MatrixType::Bf16)]),
+    for (schedule, matrix_units, matrix_sums) in [
+        (ProductSchedule::Staged, Vec::new(), false),
+        (ProductSchedule::Across, Vec::new(), false),
+        (ProductSchedule::Matrix, vec![unit(MatrixType::F16)], false),
+        (ProductSchedule::Matrix, vec![unit(MatrixType::F16)], true),
+        (ProductSchedule::Matrix, vec![unit(MatrixType::Bf16)], false),
     ] {
         let products = Products { schedule: Some(schedule), dots: Some(true), ..Products::default() };
-        let limits = Limits { products, matrix_units, ..device.engine().limits().clone() };
+        let limits = Limits { products, matrix_units, matrix_sums, ..device.engine().limits().clone() };
         let products = [Family::Gemm, Family::Attention].into_iter().flat_map(cases::of);
         for case in products.chain(cases::stored()) {
             let plan = plan(&case.graph, &limits, PlanOptions::default(), &UpperBound(&limits));
@@ -69,7 +70,7 @@ fn every_shader_is_run_by_a_case() {
             run.extend(plan.unwrap_or_else(|e| panic!("{}: {e}", case.name)).steps.iter().map(|step| step.shader));
         }
     }
-    run.extend(["probe", "repack_in", "repack_out"]);
+    run.extend(["probe", "probe_matrix", "probe_matrix_bf16", "repack_in", "repack_out"]);
     let idle: Vec<_> = SHADERS.iter().map(|s| s.name).filter(|name| !run.contains(name)).collect();
     assert!(idle.is_empty(), "no case runs {idle:?}");
 }
